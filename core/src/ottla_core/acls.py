@@ -11,6 +11,9 @@ from typing import Final
 WILDCARD: Final = "*"
 """As a name of a literal pattern, every resource of a kind; as a host, every address."""
 
+CLUSTER_NAME: Final = "kafka-cluster"
+"""The name of the one resource of the kind `CLUSTER`."""
+
 ALL_OPERATIONS: Final = 2
 """In place of an operation in a binding: every operation."""
 

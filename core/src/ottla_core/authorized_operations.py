@@ -14,8 +14,6 @@ from kio.static.primitive import i32
 from ottla_core.acls import AclOperation, ResourceKind
 
 NOT_ASKED: Final = i32(-(2**31))
-CLUSTER_NAME: Final = "kafka-cluster"
-"""The name of the one resource of the kind `CLUSTER`."""
 
 
 OPERATIONS: Final[Mapping[ResourceKind, tuple[AclOperation, ...]]] = {

@@ -296,3 +296,33 @@ class NoReassignmentInProgress(KafkaError):
     """There is no reassignment to cancel."""
 
     code = ErrorCode.no_reassignment_in_progress
+
+
+class TopicAuthorizationFailed(KafkaError):
+    """The client may not do this with a topic."""
+
+    code = ErrorCode.topic_authorization_failed
+
+
+class GroupAuthorizationFailed(KafkaError):
+    """The client may not do this with a group."""
+
+    code = ErrorCode.group_authorization_failed
+
+
+class ClusterAuthorizationFailed(KafkaError):
+    """The client may not do this with the cluster."""
+
+    code = ErrorCode.cluster_authorization_failed
+
+
+class TransactionalIdAuthorizationFailed(KafkaError):
+    """The client may not do this with a transactional id."""
+
+    code = ErrorCode.transactional_id_authorization_failed
+
+
+class DelegationTokenAuthorizationFailed(KafkaError):
+    """The client may not do this with a delegation token."""
+
+    code = ErrorCode.delegation_token_authorization_failed

@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.produce.v9 import request as produce_messages
 from kio.static.primitive import i32
 
-from ottla_broker.broker import Broker
+from ottla_broker.broker import Broker, Request
 from ottla_broker.handlers import produce
 from ottla_broker.handlers.produce import LEADER_ONLY
 from ottla_broker.log.partition.partition_log import PartitionLog
@@ -88,10 +88,10 @@ def hold_second_batch(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     opened = asyncio.Event()
     look_into = produce._look_into
 
-    async def held(broker: Broker, named: str | UUID, data: Any) -> Any:
+    async def held(broker: Broker, request: Request, named: str | UUID, data: Any) -> Any:
         if data.partition == 1:
             await opened.wait()
-        return await look_into(broker, named, data)
+        return await look_into(broker, request, named, data)
 
     monkeypatch.setattr(produce, "_look_into", held)
     return opened

@@ -60,6 +60,12 @@ def item_type(target: type[Entity], name: str) -> type[Entity]:
     return entity
 
 
+@cache
+def entity_in(target: type[Entity], name: str) -> type[Entity] | None:
+    """Return the message class in a field, alone or in an array; None if the field holds none."""
+    return _entity_of(get_type_hints(target)[name])[0]
+
+
 def field_setters(target: type[Entity]) -> dict[str, Callable[[Any, Any], None]]:
     """Return what sets each field of a message that was made by `__new__`.
 

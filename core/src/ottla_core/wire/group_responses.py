@@ -152,3 +152,6 @@ _PLACES: Mapping[int, Place] = {
     CONSUMER_GROUP_HEARTBEAT: _at_top,
     CONSUMER_GROUP_DESCRIBE: _per_group("groups", "group_ids"),
 }
+
+GROUP_APIS = frozenset(_PLACES)
+"""The APIs that `error_response` knows."""

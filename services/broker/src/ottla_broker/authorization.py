@@ -1,37 +1,191 @@
 """The one place that says what a request may do.
 
-Handlers are to ask here whether an operation on a resource is allowed; what responses of brokers tell of allowed
-operations comes from here already. There are no access control lists yet, so everything is allowed, as in Kafka
-without an authorizer.
+Handlers, and the checks that stand before them (`access/`), ask here whether an operation on a resource is allowed.
+Without an authorizer (`authorizer.class.name`) everything is, as in Kafka. Otherwise the access control lists of the
+cluster's state decide (`ottla_core.acl_table`), as they are at the moment of the question: a change of theirs holds
+from the next question on, on connections that are open as well. Decisions are remembered until then.
 """
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
+import structlog
 from kio.static.primitive import i32
 
-from ottla_core.acls import AclOperation, ResourceKind
+from ottla_core.acl_table import AclTable
+from ottla_core.acls import CLUSTER_NAME, AclBinding, AclOperation, ResourceKind
 from ottla_core.authorized_operations import OPERATIONS, operation_bits
+from ottla_core.errors import (
+    ClusterAuthorizationFailed,
+    DelegationTokenAuthorizationFailed,
+    GroupAuthorizationFailed,
+    KafkaError,
+    TopicAuthorizationFailed,
+    TransactionalIdAuthorizationFailed,
+)
+from ottla_core.principal import Principal
 
 if TYPE_CHECKING:
     from ottla_broker.broker import Request
 
+DECISIONS_REMEMBERED_MAX: Final = 100_000
+"""Decisions that are remembered of all clients together; then they are forgotten, and made anew."""
+
+DENIALS: Final[Mapping[ResourceKind, type[KafkaError]]] = {
+    ResourceKind.TOPIC: TopicAuthorizationFailed,
+    ResourceKind.GROUP: GroupAuthorizationFailed,
+    ResourceKind.CLUSTER: ClusterAuthorizationFailed,
+    ResourceKind.TRANSACTIONAL_ID: TransactionalIdAuthorizationFailed,
+    ResourceKind.DELEGATION_TOKEN: DelegationTokenAuthorizationFailed,
+    ResourceKind.USER: DelegationTokenAuthorizationFailed,
+}
+"""What a client is told that may not do something with a resource of a kind."""
+
+DELETION_OF_ALL_TOPICS: Final = (ResourceKind.CLUSTER, AclOperation.DELETE)
+"""Asked for as by Kafka, though only a binding for all operations can allow it."""
+
+Question = tuple[Principal, str, AclOperation, ResourceKind, str]
+"""Who, from which address, wants to do what with which resource."""
+
+log = structlog.get_logger("authorizer")
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizerSettings:
+    """How access control lists are gone by.
+
+    Attributes:
+        super_users: principals that may do everything.
+        allows_without_acls: whether everything is allowed on a resource for which there is no binding.
+    """
+
+    super_users: frozenset[str] = frozenset()
+    allows_without_acls: bool = False
+
 
 class Authorization:
-    """Decides what requests may do."""
+    """Decides what requests may do.
 
-    def permits(self, request: "Request", operation: AclOperation, kind: ResourceKind, name: str) -> bool:
+    Args:
+        settings: None if there is no authorizer.
+        acls: returns the bindings as they are now, by their ids; another object whenever they have changed.
+
+    Attributes:
+        is_on: whether there is an authorizer.
+        denials: how often something was refused, by kind of resource.
+    """
+
+    def __init__(
+        self,
+        settings: AuthorizerSettings | None = None,
+        acls: Callable[[], Mapping[UUID, AclBinding]] = dict,
+    ) -> None:
+        self.is_on = settings is not None
+        self.denials: Counter[ResourceKind] = Counter()
+        self._settings = settings or AuthorizerSettings()
+        self._acls = acls
+        self._known: Mapping[UUID, AclBinding] | None = None
+        self._table = AclTable(())
+        self._decisions: dict[Question, bool] = {}
+
+    def permits(
+        self, request: "Request", operation: AclOperation, kind: ResourceKind, name: str, *, is_listing: bool = False
+    ) -> bool:
         """Return whether the principal of a request may do an operation.
 
         Args:
-            request: its principal, listener and address count.
+            request: its principal and address count.
             operation: one that this kind of resource has.
             kind: of resource.
             name: of the resource; `CLUSTER_NAME` for the cluster.
+            is_listing: whether the client has not named the resource, or has other rights that would do; a refusal is
+                then no attempt of the client at what it may not do.
         """
-        del request, name  # nobody is denied anything
-        assert operation in OPERATIONS[kind], f"{kind.name} has no operation {operation.name}"
-        return True
+        assert operation in OPERATIONS[kind] or (kind, operation) == DELETION_OF_ALL_TOPICS, "no such operation"
+        if not self.is_on:
+            return True
+        self._take_over_changes()
+        connection = request.connection
+        question = (connection.principal, connection.address, operation, kind, name)
+        is_allowed = self._decisions.get(question)
+        if is_allowed is None:
+            is_allowed = self._decide(question)
+        if not is_allowed and not is_listing:
+            self.denials[kind] += 1
+            log.debug(
+                "denied",
+                principal=str(connection.principal),
+                host=connection.address,
+                operation=operation.name,
+                resource=f"{kind.name}:{name}",
+                api=request.header.api_key,
+            )
+        return is_allowed
+
+    def check(self, request: "Request", operation: AclOperation, kind: ResourceKind, name: str) -> None:
+        """See that a request may do an operation.
+
+        Raises:
+            KafkaError: it may not; one of `DENIALS`.
+        """
+        if not self.permits(request, operation, kind, name):
+            raise denial(kind)
+
+    def permits_on_cluster(self, request: "Request", operation: AclOperation, *, is_listing: bool = False) -> bool:
+        """Return whether a request may do an operation on the cluster."""
+        return self.permits(request, operation, ResourceKind.CLUSTER, CLUSTER_NAME, is_listing=is_listing)
+
+    def permits_some(self, request: "Request", operation: AclOperation, kind: ResourceKind) -> bool:
+        """Return whether a request may do an operation on any resource of a kind that there might be."""
+        if not self.is_on or str(request.principal) in self._settings.super_users:
+            return True
+        self._take_over_changes()
+        host = request.connection.address
+        # As in Kafka, a name that nobody has stands for resources without bindings.
+        unheard_of = self._table.decide(
+            request.principal, host, operation, kind, "hardcode", without_any=self._settings.allows_without_acls
+        )
+        return unheard_of.is_allowed or self._table.allows_some(request.principal, host, operation, kind)
 
     def operations_on(self, request: "Request", kind: ResourceKind, name: str) -> i32:
         """Return the operations that a request may do with a resource, as responses tell them."""
-        return operation_bits(each for each in OPERATIONS[kind] if self.permits(request, each, kind, name))
+        permitted = (each for each in OPERATIONS[kind] if self.permits(request, each, kind, name, is_listing=True))
+        return operation_bits(permitted)
+
+    def operations_on_cluster(self, request: "Request") -> i32:
+        """Return the operations that a request may do with the cluster; none if it may not even see these."""
+        if not self.permits_on_cluster(request, AclOperation.DESCRIBE, is_listing=True):
+            return i32(0)
+        return self.operations_on(request, ResourceKind.CLUSTER, CLUSTER_NAME)
+
+    def is_super_user(self, principal: Principal) -> bool:
+        """Return whether a principal may do everything; without an authorizer all may."""
+        return not self.is_on or str(principal) in self._settings.super_users
+
+    def _take_over_changes(self) -> None:
+        acls = self._acls()
+        if acls is not self._known:
+            self._known = acls
+            self._table = AclTable(acls.values())
+            self._decisions.clear()
+
+    def _decide(self, question: Question) -> bool:
+        principal, host, operation, kind, name = question
+        if str(principal) in self._settings.super_users:
+            is_allowed = True
+        else:
+            is_allowed = self._table.decide(
+                principal, host, operation, kind, name, without_any=self._settings.allows_without_acls
+            ).is_allowed
+        if len(self._decisions) >= DECISIONS_REMEMBERED_MAX:
+            self._decisions.clear()
+        self._decisions[question] = is_allowed
+        return is_allowed
+
+
+def denial(kind: ResourceKind) -> KafkaError:
+    """Return the error for a client that may not do something with a resource; it tells nothing of the resource."""
+    return DENIALS[kind](f"{kind.name.capitalize().replace('_', ' ')} authorization failed.")

@@ -4,9 +4,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self, TypeVar
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from ottla_broker.replication_config import ReplicationConfig
 from ottla_broker.tls import tls_settings
@@ -34,6 +34,27 @@ TOPIC_DEFAULT_KEYS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Broker settings that only provide the default of a topic setting, with the topic setting's name."""
+
+
+AUTHORIZER: Final = "StandardAuthorizer"
+AUTHORIZER_NAMES: Final = frozenset({AUTHORIZER, f"org.apache.kafka.metadata.authorizer.{AUTHORIZER}"})
+
+
+def _authorizer(name: str) -> str:
+    if name and name not in AUTHORIZER_NAMES:
+        raise ValueError(f"{name} is no authorizer that there is; {AUTHORIZER} is")
+    return AUTHORIZER if name else ""
+
+
+def _split_principals(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    names = tuple(name.strip() for name in value.split(";") if name.strip())
+    for name in names:
+        kind, colon, rest = name.partition(":")
+        if not (kind and colon and rest):
+            raise ValueError(f"{name} is no principal of the form TYPE:NAME, such as User:ada")
+    return names
 
 
 class ListenerAddress(NamedTuple):
@@ -114,6 +135,23 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
         tuple(ListenerProtocol(name, name) for name in SECURITY_PROTOCOLS),
         alias="listener.security.protocol.map",
         description="The security protocol of the listeners of each name: NAME:PROTOCOL, separated by commas.",
+    )
+    authorizer_class_name: Annotated[str, AfterValidator(_authorizer)] = Field(
+        "",
+        alias="authorizer.class.name",
+        description="StandardAuthorizer, also by Kafka's name, has the access control lists of the cluster decide what "
+        "clients may do; empty: every client may do everything. The same for all brokers.",
+    )
+    super_users: Annotated[tuple[str, ...], BeforeValidator(_split_principals)] = Field(
+        (),
+        alias="super.users",
+        description="Principals that may do everything, as TYPE:NAME, separated by semicolons; brokers, as they "
+        "fetch from each other, must be among them, or have CLUSTER_ACTION on the cluster.",
+    )
+    allow_everyone_if_no_acl_found: bool = Field(
+        False,
+        alias="allow.everyone.if.no.acl.found",
+        description="Whether everybody may do everything with a resource for which there is no access control list.",
     )
     broker_rack: str | None = Field(None, alias="broker.rack", description="Rack or zone the broker stands in.")
 

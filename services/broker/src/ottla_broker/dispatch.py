@@ -10,6 +10,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from ottla_broker.access import checks, group_checks
+from ottla_broker.access.checks import (
+    in_handler,
+    itself,
+    name_field,
+    on_cluster,
+    on_each,
+    on_group,
+    open_to_all,
+    topic_field,
+)
+from ottla_broker.access.sifting import Check, checked
 from ottla_broker.broker import Broker, Request
 from ottla_broker.connection import Connection
 from ottla_broker.group_requests import relay, relay_several
@@ -55,6 +67,7 @@ from ottla_broker.long_requests import LONG_FRAME_BYTES, LongRequest
 from ottla_broker.outcome import Outcome
 from ottla_broker.request_parts import ItemLists, without_repetitions
 from ottla_broker.request_times import ApiTimes
+from ottla_core.acls import AclOperation, ResourceKind
 from ottla_core.errors import InvalidRequest
 from ottla_core.slices import started
 from ottla_core.wire.group_id import GroupMessage, read_group_id
@@ -80,7 +93,7 @@ Reader = Callable[[memoryview, int, int], Any]
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API: its key, the versions it is served in, and its handler.
+    """One API: its key, the versions it is served in, its handler, and the check of clients' rights before that.
 
     `advertised_from` may lie below `oldest`: librdkafka before 2.0 sends uncompressed batches to a broker that does
     not advertise Produce from version 0 on, although it never uses that version (KAFKA-18659).
@@ -97,6 +110,7 @@ class Api:
 
     key: int
     handler: Handler
+    check: Check
     oldest: int
     newest: int
     advertised_from: int
@@ -110,6 +124,7 @@ class Api:
 def _api(
     key: int,
     handler: Handler,
+    check: Check,
     *,
     advertised_from: int | None = None,
     reader: Reader | None = None,
@@ -120,7 +135,8 @@ def _api(
     oldest = oldest_version(key)
     return key, Api(
         key,
-        handler,
+        handler if check in {in_handler, open_to_all} else checked(check, handler),
+        check,
         oldest,
         newest_version(key),
         oldest if advertised_from is None else advertised_from,
@@ -131,79 +147,126 @@ def _api(
     )
 
 
-def _group_api(key: int, handler: Handler, lists: Sequence[tuple[str, str]] = ()) -> tuple[int, Api]:
+def _group_api(key: int, handler: Handler, check: Check, lists: Sequence[tuple[str, str]] = ()) -> tuple[int, Api]:
     """Return the entry of an API whose requests go on to group coordinators."""
-    return _api(key, handler, keeps_frame=True, lists=lists)
+    return _api(key, handler, check, keeps_frame=True, lists=lists)
 
 
-def _frequent_group_api(key: int, handler: Handler, lists: Sequence[tuple[str, str]] = ()) -> tuple[int, Api]:
+def _frequent_group_api(
+    key: int, handler: Handler, check: Check, lists: Sequence[tuple[str, str]] = ()
+) -> tuple[int, Api]:
     """Return the entry of an API that members use all the time, and whose requests begin with their group's id."""
-    return key, replace(_group_api(key, handler, lists)[1], reads_group_id=True)
+    return key, replace(_group_api(key, handler, check, lists)[1], reads_group_id=True)
 
 
-def _several_groups_api(key: int, requested: str, answered: str) -> tuple[int, Api]:
+def _several_groups_api(key: int, check: Check, requested: str, answered: str) -> tuple[int, Api]:
     """Return the entry of an API whose requests name several groups; each group's coordinator answers for it.
 
     Args:
         key: the API's key.
+        check: of a client's rights.
         requested: the list of groups in its requests.
         answered: the list of answers in its responses.
     """
     handler = partial(relay_several, lists=GroupLists(requested=requested, answered=answered))
-    return _group_api(key, handler, [(requested, answered)])
+    return _group_api(key, handler, check, [(requested, answered)])
 
 
 APIS: Mapping[int, Api] = dict(
     [
-        _api(0, produce.handle, advertised_from=0, reader=read_produce_request),
-        _api(FETCH_KEY, fetch.handle),
-        _api(2, list_offsets.handle, lists=[("topics", "topics")]),
-        _api(3, metadata.handle, works_in_slices=True),
-        _frequent_group_api(8, relay, [("topics", "topics")]),  # OffsetCommit
-        _group_api(9, offset_fetch.handle, [("groups", "groups"), ("topics", "topics")]),
-        _api(10, find_coordinator.handle, lists=[("coordinator_keys", "coordinators")]),
-        _group_api(11, relay),  # JoinGroup
-        _frequent_group_api(12, relay),  # Heartbeat
-        _group_api(13, relay, [("members", "members")]),  # LeaveGroup
-        _group_api(14, relay),  # SyncGroup
-        _several_groups_api(15, "groups", "groups"),  # DescribeGroups
-        _group_api(16, list_groups.handle),
-        _api(API_VERSIONS_KEY, lambda broker, request: api_versions.handle(broker, request, APIS.values())),
-        _api(19, create_topics.handle),
-        _api(20, delete_topics.handle),
-        _api(21, delete_records.handle, lists=[("topics", "topics")]),
-        _api(22, init_producer_id.handle),
-        _api(23, offset_for_leader_epoch.handle, lists=[("topics", "topics")]),
-        _api(29, describe_acls.handle),
-        _api(30, create_acls.handle),
-        _api(31, delete_acls.handle),
-        _api(32, describe_configs.handle, lists=[("resources", "results")]),
-        _api(33, alter_configs.handle),
-        _api(34, alter_replica_log_dirs.handle),
-        _api(35, describe_log_dirs.handle),
-        _api(37, create_partitions.handle),
-        _several_groups_api(42, "groups_names", "results"),  # DeleteGroups
-        _api(43, elect_leaders.handle),
-        _api(44, incremental_alter_configs.handle),
-        _api(45, alter_partition_reassignments.handle),
-        _api(46, list_partition_reassignments.handle, lists=[("topics", "topics")]),
-        _group_api(47, relay, [("topics", "topics")]),  # OffsetDelete
-        _api(55, describe_quorum.handle),
-        _api(57, update_features.handle),
-        _api(60, describe_cluster.handle),
-        _api(61, describe_producers.handle, lists=[("topics", "topics")]),
-        _api(64, unregister_broker.handle),
-        _frequent_group_api(68, relay),  # ConsumerGroupHeartbeat
-        _several_groups_api(69, "group_ids", "groups"),  # ConsumerGroupDescribe
-        _api(71, get_telemetry_subscriptions.handle),
-        _api(72, push_telemetry.handle),
-        _api(74, list_config_resources.handle),
-        _api(75, describe_topic_partitions.handle),
+        _api(0, produce.handle, in_handler, advertised_from=0, reader=read_produce_request),
+        _api(FETCH_KEY, fetch.handle, in_handler),
+        _api(
+            2,
+            list_offsets.handle,
+            on_each("topics", AclOperation.DESCRIBE, ResourceKind.TOPIC, name_field),
+            lists=[("topics", "topics")],
+        ),
+        _api(3, metadata.handle, in_handler, works_in_slices=True),
+        _frequent_group_api(8, relay, group_checks.offset_commit, [("topics", "topics")]),  # OffsetCommit
+        _group_api(9, offset_fetch.handle, group_checks.offset_fetch, [("groups", "groups"), ("topics", "topics")]),
+        _api(10, find_coordinator.handle, in_handler, lists=[("coordinator_keys", "coordinators")]),
+        _group_api(11, relay, on_group(AclOperation.READ)),  # JoinGroup
+        _frequent_group_api(12, relay, on_group(AclOperation.READ)),  # Heartbeat
+        _group_api(13, relay, on_group(AclOperation.READ), [("members", "members")]),  # LeaveGroup
+        _group_api(14, relay, on_group(AclOperation.READ)),  # SyncGroup
+        _several_groups_api(15, group_checks.describe_groups, "groups", "groups"),  # DescribeGroups
+        _group_api(16, list_groups.handle, in_handler),
+        _api(
+            API_VERSIONS_KEY, lambda broker, request: api_versions.handle(broker, request, APIS.values()), open_to_all
+        ),
+        _api(19, create_topics.handle, checks.create_topics),
+        _api(20, delete_topics.handle, checks.delete_topics),
+        _api(
+            21,
+            delete_records.handle,
+            on_each("topics", AclOperation.DELETE, ResourceKind.TOPIC, name_field),
+            lists=[("topics", "topics")],
+        ),
+        _api(22, init_producer_id.handle, checks.init_producer_id),
+        _api(
+            23,
+            offset_for_leader_epoch.handle,
+            on_each(
+                "topics",
+                AclOperation.DESCRIBE,
+                ResourceKind.TOPIC,
+                topic_field,
+                on_cluster_instead=AclOperation.CLUSTER_ACTION,
+            ),
+            lists=[("topics", "topics")],
+        ),
+        _api(29, describe_acls.handle, on_cluster(AclOperation.DESCRIBE)),
+        _api(30, create_acls.handle, on_cluster(AclOperation.ALTER)),
+        _api(31, delete_acls.handle, on_cluster(AclOperation.ALTER)),
+        _api(
+            32,
+            describe_configs.handle,
+            checks.configs(AclOperation.DESCRIBE_CONFIGS),
+            lists=[("resources", "results")],
+        ),
+        _api(33, alter_configs.handle, checks.configs(AclOperation.ALTER_CONFIGS)),
+        _api(34, alter_replica_log_dirs.handle, on_cluster(AclOperation.ALTER)),
+        _api(35, describe_log_dirs.handle, on_cluster(AclOperation.DESCRIBE)),
+        _api(
+            37,
+            create_partitions.handle,
+            on_each("topics", AclOperation.ALTER, ResourceKind.TOPIC, name_field),
+        ),
+        _several_groups_api(
+            42, on_each("groups_names", AclOperation.DELETE, ResourceKind.GROUP, itself), "groups_names", "results"
+        ),  # DeleteGroups
+        _api(43, elect_leaders.handle, on_cluster(AclOperation.ALTER)),
+        _api(44, incremental_alter_configs.handle, checks.configs(AclOperation.ALTER_CONFIGS)),
+        _api(45, alter_partition_reassignments.handle, on_cluster(AclOperation.ALTER)),
+        _api(
+            46,
+            list_partition_reassignments.handle,
+            on_cluster(AclOperation.DESCRIBE),
+            lists=[("topics", "topics")],
+        ),
+        _group_api(47, relay, group_checks.offset_delete, [("topics", "topics")]),  # OffsetDelete
+        _api(55, describe_quorum.handle, on_cluster(AclOperation.DESCRIBE)),
+        _api(57, update_features.handle, on_cluster(AclOperation.ALTER)),
+        _api(60, describe_cluster.handle, in_handler),
+        _api(
+            61,
+            describe_producers.handle,
+            on_each("topics", AclOperation.READ, ResourceKind.TOPIC, name_field),
+            lists=[("topics", "topics")],
+        ),
+        _api(64, unregister_broker.handle, on_cluster(AclOperation.ALTER)),
+        _frequent_group_api(68, relay, group_checks.consumer_group_heartbeat),  # ConsumerGroupHeartbeat
+        _several_groups_api(69, group_checks.consumer_group_describe, "group_ids", "groups"),  # ConsumerGroupDescribe
+        _api(71, get_telemetry_subscriptions.handle, open_to_all),
+        _api(72, push_telemetry.handle, open_to_all),
+        _api(74, list_config_resources.handle, on_cluster(AclOperation.DESCRIBE_CONFIGS)),
+        _api(75, describe_topic_partitions.handle, in_handler),
     ]
 )
 
 
-OWN_APIS: Mapping[int, Api] = dict([_api(LINKS_KEY, links.handle)])
+OWN_APIS: Mapping[int, Api] = dict([_api(LINKS_KEY, links.handle, in_handler)])
 """What only Ottla's own programs ask for; not advertised, so that no client of others has to bear it."""
 
 

@@ -66,6 +66,7 @@ class FetchTerms(NamedTuple):
         preferred_replica: names the replica, other than this one, that a reader had better read an offset of a
             partition from, or `NO_PREFERRED_REPLICA`; None for readers who are at home here.
         is_withheld: says of which partitions a follower must wait for records; None if of none.
+        check_may_read: raises KafkaError for a topic that the reader may not read; None if it may read all.
     """
 
     bytes_max: int
@@ -73,6 +74,7 @@ class FetchTerms(NamedTuple):
     read_committed: bool
     preferred_replica: Callable[[Partition, int], int] | None = None
     is_withheld: Callable[[Partition], bool] | None = None
+    check_may_read: Callable[[Named], None] | None = None
 
 
 class Found(NamedTuple):
@@ -174,6 +176,8 @@ def _look_at(
 ) -> Found:
     asked = wanted.asked
     try:
+        if terms.check_may_read is not None:
+            terms.check_may_read(wanted.named)
         find = source.leader_of if terms.only_leader else source.readable_replica
         partition = find(wanted.named, asked.partition)
         if asked.current_leader_epoch != NO_EPOCH:

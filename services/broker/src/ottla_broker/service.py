@@ -17,7 +17,7 @@ from uuid import UUID
 
 import structlog
 
-from ottla_broker.authorization import Authorization
+from ottla_broker.authorization import Authorization, AuthorizerSettings
 from ottla_broker.broker import Broker
 from ottla_broker.config import BrokerConfig
 from ottla_broker.controlled_shutdown import hand_over
@@ -239,7 +239,7 @@ async def _open_broker(
     return Broker(
         config=config,
         clock=clock,
-        authorization=Authorization(),
+        authorization=_authorization(config, feed),
         feed=feed,
         membership=place.membership,
         controller=controller,
@@ -264,6 +264,14 @@ async def _open_broker(
         telemetry=telemetry,
         traffic=replication.traffic,
     )
+
+
+def _authorization(config: BrokerConfig, feed: ClusterStateFeed) -> Authorization:
+    """Return what decides about clients' rights, by the access control lists of the newest state."""
+    if not config.authorizer_class_name:
+        return Authorization()
+    settings = AuthorizerSettings(frozenset(config.super_users), config.allow_everyone_if_no_acl_found)
+    return Authorization(settings, lambda: feed.state.security.acls)
 
 
 async def _join_cluster(

@@ -8,8 +8,7 @@ from kio.static.primitive import i8, i32
 from ottla_broker.broker import Broker, Request
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.outcome import Parts
-from ottla_core.acls import ResourceKind
-from ottla_core.authorized_operations import CLUSTER_NAME, NOT_ASKED
+from ottla_core.authorized_operations import NOT_ASKED
 
 BROKERS = 1
 
@@ -36,7 +35,7 @@ def handle(broker: Broker, request: Request) -> Parts:
         ]
     operations = NOT_ASKED
     if asked.include_cluster_authorized_operations:
-        operations = broker.authorization.operations_on(request, ResourceKind.CLUSTER, CLUSTER_NAME)
+        operations = broker.authorization.operations_on_cluster(request)
     return request.respond(
         DescribeClusterResponse(
             throttle_time=NO_THROTTLE,

@@ -13,12 +13,13 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
 
+from ottla_broker.authorization import denial
 from ottla_broker.broker import Broker, Request
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.listener_view import ListenerView
 from ottla_broker.long_responses import respond_in_thread
 from ottla_broker.outcome import Outcome, Parts
-from ottla_core.acls import ResourceKind
+from ottla_core.acls import AclOperation, ResourceKind
 from ottla_core.cluster.state.model import PartitionState, Topic
 from ottla_core.errors import InvalidTopic
 from ottla_core.shards import INTERNAL_TOPICS
@@ -37,7 +38,11 @@ async def _handle(broker: Broker, request: Request) -> Parts:
     message, state = request.message, broker.state
     view = ListenerView(state, request.listener)
     cursor = message.cursor
-    wanted = {topic.name for topic in message.topics} or state.topics
+    named = {topic.name for topic in message.topics}
+    wanted: Iterable[str] = named or state.topics
+    if not named and broker.authorization.is_on:
+        seen = await in_slices((name, _may_see(broker, request, name, is_listing=True)) for name in state.topics)
+        wanted = [name for name, is_seen in seen if is_seen]
     left = max(1, min(message.response_partition_limit, PARTITIONS_PER_PAGE_MAX))
     # Every topic but those without partitions (there are none) takes up room, so no more of them are looked at.
     names = nsmallest(left + 1, wanted if cursor is None else (name for name in wanted if name >= cursor.topic_name))
@@ -49,6 +54,10 @@ async def _handle(broker: Broker, request: Request) -> Parts:
         if left <= 0:
             next_cursor = Cursor(topic_name=TopicName(name), partition_index=i32(start))
             break
+        if named and not _may_see(broker, request, name):
+            topics.append(_hidden(name))
+            left -= 1
+            continue
         operations = broker.authorization.operations_on(request, ResourceKind.TOPIC, name)
         topic = state.topics.get(name)
         if topic is None:
@@ -67,6 +76,18 @@ async def _handle(broker: Broker, request: Request) -> Parts:
         request,
         DescribeTopicPartitionsResponse(throttle_time=NO_THROTTLE, topics=tuple(topics), next_cursor=next_cursor),
         len(topics) + PARTITIONS_PER_PAGE_MAX - left,
+    )
+
+
+def _may_see(broker: Broker, request: Request, topic: str, *, is_listing: bool = False) -> bool:
+    return broker.authorization.permits(
+        request, AclOperation.DESCRIBE, ResourceKind.TOPIC, topic, is_listing=is_listing
+    )
+
+
+def _hidden(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=denial(ResourceKind.TOPIC).code, name=TopicName(name), topic_id=None, partitions=()
     )
 
 

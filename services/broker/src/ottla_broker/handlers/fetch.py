@@ -11,7 +11,9 @@ the request is taken apart and the response put together.
 
 from collections.abc import Callable, Collection
 from typing import Any
+from uuid import UUID
 
+from ottla_broker.authorization import denial
 from ottla_broker.broker import Broker, Request
 from ottla_broker.delayed_fetch import DelayedFetch
 from ottla_broker.fetch_reading import FetchTerms, Reading, look, note_told
@@ -30,6 +32,7 @@ from ottla_broker.partition import Partition
 from ottla_broker.replica.leader_replica import FollowerContact
 from ottla_broker.replica_selection import replica_in_rack
 from ottla_broker.replication.throttle import is_throttled_leader
+from ottla_core.acls import AclOperation, ResourceKind
 from ottla_core.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, StaleBrokerEpoch
 from ottla_core.kafka_uuid import ZERO_UUID
 from ottla_core.observe.request_errors import count_error, count_errors
@@ -244,13 +247,44 @@ def _terms(broker: Broker, request: Request, follower: FollowerContact | None) -
     bytes_max = min(message.max_bytes, config.fetch_max_bytes)
     if follower is not None:
         return FetchTerms(
-            bytes_max, only_leader=True, read_committed=False, is_withheld=_withholding(broker, follower)
+            bytes_max,
+            only_leader=True,
+            read_committed=False,
+            is_withheld=_withholding(broker, follower),
+            check_may_read=_check_of_rights(broker, request, is_follower=True),
         )
     only_leader = request.version < FIRST_VERSION_WITH_RACK
     choice = None
     if config.replica_selector_class and not only_leader and message.rack_id:
         choice = _replica_choice(broker, request)
-    return FetchTerms(bytes_max, only_leader, message.isolation_level == READ_COMMITTED, choice)
+    return FetchTerms(
+        bytes_max,
+        only_leader,
+        message.isolation_level == READ_COMMITTED,
+        choice,
+        check_may_read=_check_of_rights(broker, request, is_follower=False),
+    )
+
+
+def _check_of_rights(broker: Broker, request: Request, *, is_follower: bool) -> Callable[[Named], None] | None:
+    """Return what raises KafkaError for topics that a reader may not read; a follower may read all or none."""
+    authorization = broker.authorization
+    if not authorization.is_on:
+        return None
+
+    def check(named: Named) -> None:
+        if is_follower:
+            if not authorization.permits_on_cluster(request, AclOperation.CLUSTER_ACTION):
+                raise denial(ResourceKind.TOPIC)
+            return
+        if isinstance(named, UUID):
+            found = broker.state.topics_by_id.get(named)
+            if found is None:
+                return  # the look at it says so
+            named = found.name
+        authorization.check(request, AclOperation.READ, ResourceKind.TOPIC, named)
+
+    return check
 
 
 def _replica_choice(broker: Broker, request: Request) -> Callable[[Partition, int], int]:

@@ -25,6 +25,7 @@ from ottla_broker.groups.errors import CoordinatorNotAvailable, NotCoordinator, 
 from ottla_broker.groups.routing import broker_for, shard_for
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.outcome import Parts
+from ottla_core.acls import AclOperation, ResourceKind
 from ottla_core.errors import InvalidRequest, KafkaError
 
 FIRST_BATCHED_VERSION = 4
@@ -84,11 +85,14 @@ def _broker_of(broker: Broker, request: Request, key_type: int, key: str) -> int
     Raises:
         CoordinatorNotAvailable: nobody coordinates what the key names now.
         TransactionalIdRefused, InvalidRequest: nobody ever will.
+        GroupAuthorizationFailed, TransactionalIdAuthorizationFailed: the client may not know.
     """
     if key_type == KeyType.TRANSACTION:
+        broker.authorization.check(request, AclOperation.DESCRIBE, ResourceKind.TRANSACTIONAL_ID, key)
         raise TransactionalIdRefused("this cluster has no transactions")
     if key_type != KeyType.GROUP:
         raise InvalidRequest(f"this cluster has no coordinators of key type {key_type}")
+    broker.authorization.check(request, AclOperation.DESCRIBE, ResourceKind.GROUP, key)
     try:
         broker.groups.check_reachable(shard_for(broker.state, key))
     except NotCoordinator as error:

@@ -9,6 +9,7 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.broker import Broker, Request
 from ottla_broker.links.link_settings import is_reference
 from ottla_broker.outcome import Parts
+from ottla_core.acls import CLUSTER_NAME, AclOperation, ResourceKind
 from ottla_core.client.links import LinkStatus
 from ottla_core.cluster.controller_rpc import link_messages as messages
 from ottla_core.cluster.controller_rpc.link_api import DescribedLink, LinkedTopic
@@ -28,12 +29,14 @@ _FORWARDED: Final[dict[LinksMethod, tuple[str, Any]]] = {
     LinksMethod.PROMOTE: ("PromoteLinked", pb.PromoteRequest),
 }
 
+_CHANGES: Final = frozenset({*_FORWARDED, LinksMethod.KEEP_LINKS, LinksMethod.OWN_KEEP_LINKS})
+
 
 async def handle(broker: Broker, request: Request) -> Parts:
     """Answer a question, or have the controller make a change and wait until this broker knows of it."""
     error, message, body = ErrorCode.none, None, b""
     try:
-        body = (await _answer(broker, request.message.method, request.message.body)).SerializeToString()
+        body = (await _answer(broker, request, request.message.body)).SerializeToString()
     except DecodeError:
         error, message = ErrorCode.invalid_request, "the body is no message of this method"
     except KafkaError as refused:
@@ -41,11 +44,19 @@ async def handle(broker: Broker, request: Request) -> Parts:
     return request.respond(LinksResponse(error_code=error, error_message=message, body=body))
 
 
-async def _answer(broker: Broker, number: int, body: bytes) -> Message:
+async def _answer(broker: Broker, request: Request, body: bytes) -> Message:
+    """Answer; who changes links needs ALTER on the cluster, who looks at them DESCRIBE.
+
+    Raises:
+        KafkaError: the question is refused.
+    """
+    number = request.message.method
     try:
         method = LinksMethod(number)
     except ValueError:
         raise InvalidRequest(f"this broker knows no method {number} of links") from None
+    operation = AclOperation.ALTER if method in _CHANGES else AclOperation.DESCRIBE
+    broker.authorization.check(request, operation, ResourceKind.CLUSTER, CLUSTER_NAME)
     if method in _FORWARDED:
         return await _forward(broker, method, body)
     if method is LinksMethod.DESCRIBE_LINKS:

@@ -15,6 +15,7 @@ from ottla_broker.groups.errors import CoordinatorNotAvailable, NotCoordinator
 from ottla_broker.groups.routing import broker_for
 from ottla_broker.long_responses import read_long, respond_in_thread
 from ottla_broker.outcome import Parts
+from ottla_core.acls import AclOperation, ResourceKind
 from ottla_core.errors import MessageTooLarge
 from ottla_core.slices import in_slices
 from ottla_core.wire.conversion import message_of
@@ -36,5 +37,22 @@ async def handle(broker: Broker, request: Request) -> Parts:
     listed = itertools.chain.from_iterable(each.groups for each in lists)
     owners = await in_slices((group, broker_for(group.group_id, brokers)) for group in listed)
     groups = tuple(group for group, owner in owners if owner == broker.id)
+    if broker.authorization.is_on:
+        groups = await _visible(broker, request, groups)
     response = message_of(request.codec.response_type, groups=groups)
     return await respond_in_thread(request, response, len(groups))
+
+
+async def _visible(broker: Broker, request: Request, groups: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the groups that a client may see; who may see the cluster sees all."""
+    authorization = broker.authorization
+    if authorization.permits_on_cluster(request, AclOperation.DESCRIBE, is_listing=True):
+        return groups
+
+    def may_see(group: Any) -> bool:
+        return authorization.permits(
+            request, AclOperation.DESCRIBE, ResourceKind.GROUP, group.group_id, is_listing=True
+        )
+
+    seen = await in_slices((group, may_see(group)) for group in groups)
+    return tuple(group for group, is_seen in seen if is_seen)

@@ -12,19 +12,20 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from ottla_broker.authorization import denial
 from ottla_broker.broker import Broker, Request
 from ottla_broker.groups.group_topic import new_group_topic
 from ottla_broker.listener_view import ListenerView
 from ottla_broker.outcome import Answer, Outcome, Parts
-from ottla_core.acls import ResourceKind
-from ottla_core.authorized_operations import CLUSTER_NAME, NOT_ASKED
+from ottla_core.acls import AclOperation, ResourceKind
+from ottla_core.authorized_operations import NOT_ASKED
 from ottla_core.cluster.controller_rpc.controller_api import NewTopic
 from ottla_core.cluster.state.model import ClusterState, PartitionState, Topic
 from ottla_core.errors import InvalidTopic, KafkaError
 from ottla_core.kafka_uuid import ZERO_UUID
 from ottla_core.observe.request_errors import count_error
 from ottla_core.shards import GROUP_TOPIC, INTERNAL_TOPICS
-from ottla_core.slices import Pace, started
+from ottla_core.slices import Pace, in_slices, started
 from ottla_core.topic_name import check_topic_name
 from ottla_core.wire.metadata_response import BrokerMetadata, MetadataEncoder, TopicMetadata
 from ottla_core.wire.primitives import INT32
@@ -61,16 +62,33 @@ async def _handle(broker: Broker, request: Request) -> Answer | Awaitable[Answer
     absent: dict[str, None] = {}
     creates = _creates(broker, request)
     state, pace = broker.state, Pace()
+    denied: dict[str, ErrorCode] = {}
     for topic in topics:
         named = _Wanted(topic.name, getattr(topic, "topic_id", None) or ZERO_UUID)
         wanted[named] = None
         if creates and named.name is not None and named.name not in state.topics and _is_valid(named.name):
-            absent[named.name] = None
+            if _may_create(broker, request, named.name):
+                absent[named.name] = None
+            else:
+                denied[named.name] = denial(ResourceKind.TOPIC).code
         if pace.is_over:
             await pace.rest()
     if absent:
-        return _create_and_respond(broker, request, wanted, absent)
-    return await _respond(broker, request, wanted, {})
+        return _create_and_respond(broker, request, wanted, absent, denied)
+    return await _respond(broker, request, wanted, denied)
+
+
+def _may_see(broker: Broker, request: Request, topic: str) -> bool:
+    return broker.authorization.permits(request, AclOperation.DESCRIBE, ResourceKind.TOPIC, topic)
+
+
+def _may_create(broker: Broker, request: Request, topic: str) -> bool:
+    """Return whether a client may have a topic created by asking for it; it has to be allowed to see it as well."""
+    authorization = broker.authorization
+    return authorization.permits(request, AclOperation.DESCRIBE, ResourceKind.TOPIC, topic, is_listing=True) and (
+        authorization.permits_on_cluster(request, AclOperation.CREATE, is_listing=True)
+        or authorization.permits(request, AclOperation.CREATE, ResourceKind.TOPIC, topic)
+    )
 
 
 def _creates(broker: Broker, request: Request) -> bool:
@@ -87,7 +105,11 @@ def _is_valid(name: str) -> bool:
 
 
 async def _create_and_respond(
-    broker: Broker, request: Request, wanted: Collection[_Wanted], absent: Collection[str]
+    broker: Broker,
+    request: Request,
+    wanted: Collection[_Wanted],
+    absent: Collection[str],
+    denied: Mapping[str, ErrorCode],
 ) -> Parts:
     """Create topics for as long as a request may take for that, then respond; the client asks again for the rest."""
     deadline = broker.clock.monotonic() + AUTO_CREATE_TIMEOUT_SECONDS
@@ -101,7 +123,7 @@ async def _create_and_respond(
         for name in some:
             del failed[name]
         failed |= errors
-    return await _respond(broker, request, wanted, failed)
+    return await _respond(broker, request, wanted, {**failed, **denied})
 
 
 async def _create(broker: Broker, names: Sequence[str], timeout_s: float) -> dict[str, ErrorCode]:
@@ -136,10 +158,11 @@ async def _respond(
 ) -> Parts:
     """Return the response about some topics, or about all."""
     state = broker.state
-    encoder = MetadataEncoder(request.version)
-    count = len(state.topics) if wanted is None else len(wanted)
-    pieces = [request.response_header(), _beginning(broker, request, encoder, state, count)]
     authorization = broker.authorization
+    listed = await _listed(broker, request, state) if wanted is None else ()
+    encoder = MetadataEncoder(request.version)
+    count = len(listed) if wanted is None else len(wanted)
+    pieces = [request.response_header(), _beginning(broker, request, encoder, state, count)]
     tells_operations = _asks_for(request, "topic")
 
     def operations_on(topic: str) -> int:
@@ -151,7 +174,16 @@ async def _respond(
         listener_not_found=request.version >= FIRST_VERSION_WITH_LISTENER_NOT_FOUND,
     )
     pace = Pace()
-    for description, partitions in _described(state, wanted, failed, operations_on):
+
+    def may_see(topic: str) -> bool:
+        return not authorization.is_on or _may_see(broker, request, topic)
+
+    described = (
+        ((_description(topic, operations_on), topic.partitions) for topic in listed)
+        if wanted is None
+        else _described(state, wanted, failed, operations_on, may_see)
+    )
+    for description, partitions in described:
         if description.error_code:
             count_error(METADATA_KEY, description.error_code)
         pieces.append(encoder.topic_beginning(description, len(partitions)))
@@ -164,7 +196,7 @@ async def _respond(
             await pace.rest()
     cluster_operations = NOT_ASKED
     if _asks_for(request, "cluster"):
-        cluster_operations = authorization.operations_on(request, ResourceKind.CLUSTER, CLUSTER_NAME)
+        cluster_operations = authorization.operations_on_cluster(request)
     pieces.append(encoder.end(cluster_operations=cluster_operations))
     body = b"".join(pieces)
     return [INT32.pack(len(body)) + body]
@@ -185,20 +217,35 @@ def _beginning(
     return encoder.beginning(brokers, cluster_id=state.cluster_id, controller_id=broker.id, topic_count=topic_count)
 
 
+async def _listed(broker: Broker, request: Request, state: ClusterState) -> Sequence[Topic]:
+    """Return the topics that a client may see."""
+    authorization = broker.authorization
+    if not authorization.is_on or authorization.is_super_user(request.principal):
+        return tuple(state.topics.values())
+
+    def may_see(topic: Topic) -> bool:
+        return authorization.permits(request, AclOperation.DESCRIBE, ResourceKind.TOPIC, topic.name, is_listing=True)
+
+    seen = await in_slices((topic, may_see(topic)) for topic in state.topics.values())
+    return tuple(topic for topic, is_seen in seen if is_seen)
+
+
 def _described(
     state: ClusterState,
-    wanted: Collection[_Wanted] | None,
+    wanted: Collection[_Wanted],
     failed: Mapping[str, ErrorCode],
     operations_on: Callable[[str], int],
+    may_see: Callable[[str], bool],
 ) -> Iterator[tuple[TopicMetadata, Sequence[PartitionState]]]:
     """Yield the topics of a response, with their partitions."""
-    if wanted is None:
-        for topic in state.topics.values():
-            yield _description(topic, operations_on), topic.partitions
-        return
     for name, topic_id in wanted:
         found = state.topics_by_id.get(topic_id) if name is None else state.topics.get(name)
-        if found is not None:
+        known = name if found is None else found.name
+        if known is not None and not may_see(known):
+            # What a client may not see looks alike, whether it is there or not.
+            error = denial(ResourceKind.TOPIC).code if name is not None else ErrorCode.unknown_topic_id
+            yield TopicMetadata(error, name, topic_id if name is None else None), ()
+        elif found is not None:
             yield _description(found, operations_on), found.partitions
         elif name is None:
             yield TopicMetadata(ErrorCode.unknown_topic_id, None, topic_id), ()

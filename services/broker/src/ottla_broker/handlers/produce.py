@@ -18,6 +18,7 @@ from ottla_broker.log.appends.append_result import AppendResult
 from ottla_broker.log.appends.unpacking import LookedInto
 from ottla_broker.outcome import Answer, Outcome, Parts
 from ottla_broker.partition import Partition
+from ottla_core.acls import AclOperation, ResourceKind
 from ottla_core.errors import (
     DuplicateSequenceNumber,
     InvalidRecord,
@@ -120,7 +121,7 @@ async def _look_into_and_append(
     work: _Work, named: str | UUID, data: PartitionData, outcomes: list[PartitionProduced]
 ) -> None:
     try:
-        looked_into = await _look_into(work.broker, named, data)
+        looked_into = await _look_into(work.broker, work.request, named, data)
     except KafkaError as error:
         outcomes.append(_refused(work.broker, named, data.partition, error))
         return
@@ -132,13 +133,15 @@ def _copied(data: PartitionData) -> PartitionData:
     return data if data.records is None else PartitionData(data.partition, memoryview(bytes(data.records)))
 
 
-async def _look_into(broker: Broker, named: str | UUID, data: PartitionData) -> LookedInto | None:
+async def _look_into(broker: Broker, request: Request, named: str | UUID, data: PartitionData) -> LookedInto | None:
     """Look into a batch, if there is a log here that it may be appended to; if not, appending it says why.
 
     Raises:
         KafkaError: the batch breaks a rule.
     """
     try:
+        if broker.authorization.is_on:
+            check_may_write(broker, request, named)
         log = broker.partitions.leader_of(named, data.partition).log
     except KafkaError:
         return None
@@ -194,6 +197,8 @@ def _append(
             raise InvalidRequiredAcks(f"acks is {acks}; it must be -1, 0 or 1")
         if message.transactional_id is not None:
             raise PolicyViolation("this cluster has no transactions")
+        if broker.authorization.is_on:
+            check_may_write(broker, request, named)
         if not records:
             raise InvalidRecord(f"no record batch for {named}-{index}")
         partition = broker.partitions.leader_of(named, index)
@@ -221,6 +226,20 @@ def _append(
     _note_what_is_due(work, partition, outcomes, end_offset)
     outcomes.append(outcome)
     return True
+
+
+def check_may_write(broker: Broker, request: Request, named: str | UUID) -> None:
+    """See that a client may write to a topic; one that is not there is told of elsewhere.
+
+    Raises:
+        TopicAuthorizationFailed: it may not.
+    """
+    if isinstance(named, UUID):
+        found = broker.state.topics_by_id.get(named)
+        if found is None:
+            return
+        named = found.name
+    broker.authorization.check(request, AclOperation.WRITE, ResourceKind.TOPIC, named)
 
 
 def _note_what_is_due(work: _Work, partition: Partition, outcomes: list[PartitionProduced], end_offset: int) -> None:

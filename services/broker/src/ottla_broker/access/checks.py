@@ -1,0 +1,275 @@
+"""What each API asks of a client's rights: the checks of `sifting`, made for the dispatch table.
+
+Source: Kafka's KafkaApis and ControllerApis; which errors stand where, `refusals`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, replace
+from itertools import groupby
+from typing import Any, Final
+from uuid import UUID
+
+from ottla_broker.access.refusals import list_of_answers, part_refusal, refusal
+from ottla_broker.access.sifting import Check, Sifted, decoded
+from ottla_broker.authorization import denial
+from ottla_broker.broker import Broker, Request
+from ottla_core.acls import CLUSTER_NAME, AclOperation, ResourceKind
+from ottla_core.cluster.controller_rpc.controller_api import ConfigResourceType
+from ottla_core.errors import KafkaError
+from ottla_core.wire.conversion import item_type, message_of
+
+NameOf = Callable[[Broker, Any], str | None]
+"""Returns the name of the resource that an item is about; None if the item names nothing that is there."""
+
+CONFIG_KINDS: Final[Mapping[int, ResourceKind]] = {
+    ConfigResourceType.TOPIC: ResourceKind.TOPIC,
+    ConfigResourceType.GROUP: ResourceKind.GROUP,
+    ConfigResourceType.BROKER: ResourceKind.CLUSTER,
+    ConfigResourceType.BROKER_LOGGER: ResourceKind.CLUSTER,
+    ConfigResourceType.CLIENT_METRICS: ResourceKind.CLUSTER,
+}
+"""Of which kind the resource is whose rights count for settings of a type."""
+
+
+def in_handler(_broker: Broker, _request: Request) -> Sifted | None:
+    """Check nothing: the handler asks for each thing that it would do or tell."""
+    return None
+
+
+def open_to_all(_broker: Broker, _request: Request) -> Sifted | None:
+    """Check nothing: every client may ask this."""
+    return None
+
+
+def on_cluster(operation: AclOperation, *alternatives: AclOperation) -> Check:
+    """Return the check of an API that takes a right on the cluster, one of several."""
+
+    def check(broker: Broker, request: Request) -> Sifted | None:
+        others = any(broker.authorization.permits_on_cluster(request, each, is_listing=True) for each in alternatives)
+        if others or broker.authorization.permits_on_cluster(request, operation):
+            return None
+        return refused(request, denial(ResourceKind.CLUSTER))
+
+    return check
+
+
+def on_group(operation: AclOperation) -> Check:
+    """Return the check of an API whose requests name one group."""
+
+    def check(broker: Broker, request: Request) -> Sifted | None:
+        if broker.authorization.permits(request, operation, ResourceKind.GROUP, request.message.group_id):
+            return None
+        return refused(request, denial(ResourceKind.GROUP))
+
+    return check
+
+
+def refused(request: Request, error: KafkaError) -> Sifted:
+    """Return what refuses a request as a whole."""
+    return Sifted(None, (refusal(request.header.api_key, request.version, decoded(request), error),))
+
+
+def on_each(
+    requested: str,
+    operation: AclOperation,
+    kind: ResourceKind,
+    name_of: NameOf,
+    *,
+    on_cluster_instead: AclOperation | None = None,
+) -> Check:
+    """Return the check of an API that answers for each item of a list on its own.
+
+    Args:
+        requested: the list.
+        operation: what a client must be allowed on each item's resource.
+        kind: of these resources.
+        name_of: returns an item's resource.
+        on_cluster_instead: who may do this on the cluster needs no right on the items.
+    """
+
+    def check(broker: Broker, request: Request) -> Sifted | None:
+        authorization = broker.authorization
+        if on_cluster_instead is not None and authorization.permits_on_cluster(
+            request, on_cluster_instead, is_listing=True
+        ):
+            return None
+
+        def error_of(item: Any) -> KafkaError | None:
+            name = name_of(broker, item)
+            if name is None or authorization.permits(request, operation, kind, name):
+                return None
+            return denial(kind)
+
+        return sift(request, requested, error_of)
+
+    return check
+
+
+def sift(
+    request: Request, requested: str, error_of: Callable[[Any], KafkaError | None], message: Any = None
+) -> Sifted | None:
+    """Return the request without the items that are refused, and the responses that refuse them; None if none is."""
+    message = decoded(request) if message is None else message
+    items = getattr(message, requested) or ()
+    errors = [error_of(item) for item in items]
+    if not any(errors):
+        return None
+    left = tuple(item for item, error in zip(items, errors, strict=True) if error is None)
+    denied = [(item, error) for item, error in zip(items, errors, strict=True) if error is not None]
+    refusals = tuple(
+        part_refusal(
+            request.header.api_key,
+            request.version,
+            replace(message, **{requested: tuple(item for item, _ in alike)}),
+            alike[0][1],
+        )
+        for alike in _alike(denied)
+    )
+    rest = replace(message, **{requested: left}) if left else None
+    return Sifted(rest, refusals, list_of_answers(request.header.api_key))
+
+
+def _alike(denied: Iterable[tuple[Any, KafkaError]]) -> Iterable[list[tuple[Any, KafkaError]]]:
+    """Yield the refused items that follow each other with the same error."""
+    for _, items in groupby(denied, key=lambda each: each[1].code):
+        yield list(items)
+
+
+# What items are about
+
+
+def itself(_broker: Broker, item: Any) -> str | None:
+    """Return the name that the item is."""
+    return str(item)
+
+
+def name_field(_broker: Broker, item: Any) -> str | None:
+    """Return the field `name`."""
+    return str(item.name)
+
+
+def topic_field(_broker: Broker, item: Any) -> str | None:
+    """Return the field `topic`."""
+    return str(item.topic)
+
+
+def topic_of(broker: Broker, item: Any) -> str | None:
+    """Return the name of a topic that is named by name or, in newer versions, by id."""
+    name = getattr(item, "name", None)
+    if name:
+        return str(name)
+    found = broker.state.topics_by_id.get(getattr(item, "topic_id", None))  # type: ignore[arg-type]
+    return None if found is None else found.name
+
+
+# APIs with checks of their own
+
+
+def create_topics(broker: Broker, request: Request) -> Sifted | None:
+    """Take CREATE on the cluster or on the topic; who may not see the settings is not told them."""
+    authorization = broker.authorization
+    sees_all = authorization.permits_on_cluster(request, AclOperation.CREATE, is_listing=True)
+
+    def error_of(topic: Any) -> KafkaError | None:
+        if sees_all or authorization.permits(request, AclOperation.CREATE, ResourceKind.TOPIC, topic.name):
+            return None
+        return denial(ResourceKind.TOPIC)
+
+    def without_settings(response: Any) -> Any:
+        return replace(response, topics=tuple(_without_settings(broker, request, each) for each in response.topics))
+
+    sifted = sift(request, "topics", error_of) or Sifted(request.message)
+    return replace(sifted, revise=without_settings)
+
+
+NOT_TOLD: Final = -1
+FIRST_CREATE_TOPICS_WITH_CONFIGS: Final = 5
+
+
+def _without_settings(broker: Broker, request: Request, topic: Any) -> Any:
+    if request.version < FIRST_CREATE_TOPICS_WITH_CONFIGS or topic.error_code:
+        return topic
+    if broker.authorization.permits(
+        request, AclOperation.DESCRIBE_CONFIGS, ResourceKind.TOPIC, topic.name, is_listing=True
+    ):
+        return topic
+    code = denial(ResourceKind.TOPIC).code
+    return replace(
+        topic, topic_config_error_code=code, num_partitions=NOT_TOLD, replication_factor=NOT_TOLD, configs=None
+    )
+
+
+def delete_topics(broker: Broker, request: Request) -> Sifted | None:
+    """Take DELETE on the topic or on the cluster; a topic that the client may not see keeps its name to itself."""
+    authorization = broker.authorization
+    if authorization.permits_on_cluster(request, AclOperation.DELETE, is_listing=True):
+        return None
+    by_name = "topics" not in {field.name for field in fields(request.message)}
+    requested = "topic_names" if by_name else "topics"
+    left, denied = [], []
+    for item in getattr(request.message, requested):
+        told = _denied_deletion(broker, request, item if by_name else item.name, None if by_name else item.topic_id)
+        if told is None:
+            left.append(item)
+        else:
+            denied.append(told)
+    if not denied:
+        return None
+    response = request.codec.response_type
+    answers = tuple(message_of(item_type(response, "responses"), **each) for each in denied)
+    rest = replace(request.message, **{requested: tuple(left)}) if left else None
+    return Sifted(rest, (message_of(response, responses=answers),), "responses")
+
+
+def _denied_deletion(
+    broker: Broker, request: Request, name: str | None, topic_id: UUID | None
+) -> dict[str, object] | None:
+    """Return what is told of a topic that the client may not delete; None if it may, or if there is none."""
+
+    def permits(operation: AclOperation, topic: str) -> bool:
+        return broker.authorization.permits(request, operation, ResourceKind.TOPIC, topic)
+
+    code = denial(ResourceKind.TOPIC).code
+    if name is not None:
+        if permits(AclOperation.DESCRIBE, name) and (
+            name not in broker.state.topics or permits(AclOperation.DELETE, name)
+        ):
+            return None
+        return {"name": name, "topic_id": topic_id, "error_code": code}
+    found = broker.state.topics_by_id.get(topic_id) if topic_id is not None else None
+    if found is None or permits(AclOperation.DELETE, found.name):
+        return None
+    shown = found.name if permits(AclOperation.DESCRIBE, found.name) else None
+    return {"name": shown, "topic_id": topic_id, "error_code": code}
+
+
+def init_producer_id(broker: Broker, request: Request) -> Sifted | None:
+    """Take WRITE on the transactional id; without one, on any topic, or IDEMPOTENT_WRITE on the cluster (KIP-679)."""
+    authorization = broker.authorization
+    transactional_id = request.message.transactional_id
+    if transactional_id is not None:
+        kind = ResourceKind.TRANSACTIONAL_ID
+        if authorization.permits(request, AclOperation.WRITE, kind, transactional_id):
+            return None
+        return refused(request, denial(kind))
+    if authorization.permits_on_cluster(
+        request, AclOperation.IDEMPOTENT_WRITE, is_listing=True
+    ) or authorization.permits_some(request, AclOperation.WRITE, ResourceKind.TOPIC):
+        return None
+    return refused(request, denial(ResourceKind.CLUSTER))
+
+
+def configs(operation: AclOperation) -> Check:
+    """Return the check of an API about settings of topics, groups, brokers and so on."""
+
+    def check(broker: Broker, request: Request) -> Sifted | None:
+        def error_of(resource: Any) -> KafkaError | None:
+            kind = CONFIG_KINDS.get(resource.resource_type)
+            if kind is None:
+                return None
+            name = CLUSTER_NAME if kind is ResourceKind.CLUSTER else resource.resource_name
+            return None if broker.authorization.permits(request, operation, kind, name) else denial(kind)
+
+        return sift(request, "resources", error_of)
+
+    return check
