@@ -18,6 +18,7 @@ from ottla_core.cluster.etcd.client import EtcdClient
 from ottla_core.cluster.membership.cluster_id import ensure_cluster_id
 from ottla_core.cluster.membership.membership import Membership
 from ottla_core.cluster.state.features import SUPPORTED
+from ottla_core.cluster.state.keys import KeySpace
 from ottla_core.cluster.state.model import NO_EPOCH, Member, Role
 from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.config import ClusterProcessConfig, load_config
@@ -79,18 +80,31 @@ def begin_rpc_tls(config: ClusterProcessConfig, role: Role, closing: AsyncExitSt
     return tls
 
 
+def open_etcd(config: ClusterProcessConfig, closing: AsyncExitStack) -> EtcdClient:
+    """Return a client of etcd that goes on with new certificates, and ends with the stack.
+
+    Raises:
+        ConfigurationError: an endpoint is malformed or a TLS file cannot be used.
+    """
+    etcd = EtcdClient.from_settings(config)
+    closing.push_async_callback(etcd.close)
+    if etcd.has_files:
+        closing.callback(start_recurring("certificate for etcd", etcd.keep_certificate).cancel)
+    return etcd
+
+
 async def follow_cluster(
-    config: ClusterProcessConfig, closing: AsyncExitStack
+    config: ClusterProcessConfig, role: Role, closing: AsyncExitStack
 ) -> tuple[EtcdClient, ClusterStateFeed]:
     """Return a client of etcd and the feed of the cluster's state; both end with the stack.
 
     Raises:
         EtcdError: etcd cannot be reached.
     """
-    etcd = EtcdClient.from_settings(config)
-    closing.push_async_callback(etcd.close)
+    etcd = open_etcd(config, closing)
     await ensure_cluster_id(etcd, config.cluster_name)
-    feed = ClusterStateFeed(etcd, config.cluster_name, age_max_ms=config.view_age_max_ms)
+    own_key = KeySpace(config.cluster_name).member(role, config.node_id)
+    feed = ClusterStateFeed(etcd, config.cluster_name, age_max_ms=config.view_age_max_ms, own_key=own_key)
     await feed.start()
     closing.push_async_callback(feed.close)
     return etcd, feed

@@ -65,7 +65,7 @@ from ottla_core.cluster.membership.recovery_check import read_finished_recovery
 from ottla_core.cluster.state.keys import KeySpace
 from ottla_core.cluster.state.model import NO_LEADER, ClusterState, Endpoint, Member, Role
 from ottla_core.cluster.view.feed import ClusterStateFeed
-from ottla_core.cluster_process import begin_rpc_tls, own_member, serve_until_end
+from ottla_core.cluster_process import begin_rpc_tls, open_etcd, own_member, serve_until_end
 from ottla_core.errors import RequestTimedOut
 from ottla_core.lifecycle import open_files_limit
 from ottla_core.observe.traces import TracedProcess, begin_traces
@@ -284,14 +284,14 @@ async def _join_cluster(
     tls: "RpcTls | None",
 ) -> _Place:
     """Read the cluster's state, open and recover the logs, and register."""
-    etcd = EtcdClient.from_settings(config)
-    closing.push_async_callback(etcd.close)
+    etcd = open_etcd(config, closing)
     directories, copies = await _take_directories(config, etcd, closing)
     feed = ClusterStateFeed(
         etcd,
         config.cluster_name,
         age_max_ms=config.view_age_max_ms,
         copier=copies,
+        own_key=KeySpace(config.cluster_name).member(Role.BROKER, config.node_id),
         cluster_id=copies.cluster_id,  # etcd may have been given another cluster's state since they were taken
     )
     await feed.start()

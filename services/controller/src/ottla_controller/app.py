@@ -41,7 +41,7 @@ async def run_controller(config: ControllerConfig, stop: asyncio.Event) -> None:
         ClusterReplaced: etcd was emptied or restored, or holds another cluster, since this controller has started.
     """
     async with AsyncExitStack() as closing:
-        etcd, feed = await follow_cluster(config, closing)
+        etcd, feed = await follow_cluster(config, Role.CONTROLLER, closing)
 
         tracing = begin_traces(config, _traced_process(config))
         if tracing is not None:

@@ -47,7 +47,7 @@ async def run_group_coordinator(config: GroupCoordinatorConfig, stop: asyncio.Ev
         ClusterReplaced: etcd was emptied or restored, or holds another cluster, since this coordinator has started.
     """
     async with AsyncExitStack() as closing:
-        etcd, feed = await follow_cluster(config, closing)
+        etcd, feed = await follow_cluster(config, Role.GROUP_COORDINATOR, closing)
 
         tls = begin_rpc_tls(config, Role.GROUP_COORDINATOR, closing)
         server = RpcServer(tls=tls, rules=CALL_RULES)

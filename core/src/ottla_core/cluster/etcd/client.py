@@ -11,16 +11,17 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 import grpc
+import structlog
 from grpc import aio
 
 from ottla_core.cluster.etcd import operations as op
+from ottla_core.cluster.etcd.certificate_files import EtcdFiles, FileState
 from ottla_core.cluster.etcd.connection import (
     ATTEMPT_TIMEOUT_S,
     REQUIRE_LEADER,
     Endpoint,
     EtcdConnection,
     OpenEndpoint,
-    channel_credentials,
 )
 from ottla_core.cluster.etcd.errors import LeaseNotFound, WriteOutcomeUnknown, write_error
 from ottla_core.cluster.etcd.key_range import range_end
@@ -29,6 +30,7 @@ from ottla_core.cluster.etcd.messages import key_value
 from ottla_core.cluster.etcd.times import KEEP_ALIVE, timed
 from ottla_core.cluster.etcd.watch import EtcdWatch, WatchBatch
 from ottla_core.config import EtcdSettings
+from ottla_core.errors import ConfigurationError
 from ottla_proto.gen.etcd.rpc_pb2 import (
     Compare,
     LeaseGrantRequest,
@@ -44,6 +46,9 @@ from ottla_proto.gen.etcd.rpc_pb2 import (
 )
 
 LISTING_PAGE_KEYS = 2000
+CERTIFICATE_CHECK_S = 5.0
+
+log = structlog.get_logger("etcd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,9 @@ class EtcdClient:
         self._connection = EtcdConnection(
             endpoints, credentials=credentials, username=username, password=password, open_endpoint=open_endpoint
         )
+        self._files: EtcdFiles | None = None
+        self._files_state: FileState | None = None
+        self._refused_state: FileState | None = None
 
     @classmethod
     def from_settings(cls, settings: EtcdSettings) -> "EtcdClient":
@@ -86,12 +94,47 @@ class EtcdClient:
         Raises:
             ConfigurationError: an endpoint is malformed or a TLS file cannot be read.
         """
-        return cls(
+        files = EtcdFiles.from_settings(settings)
+        state = None if files is None else files.state()
+        client = cls(
             settings.etcd_endpoints,
-            credentials=channel_credentials(settings),
+            credentials=None if files is None else files.credentials(),
             username=settings.etcd_username,
             password=settings.etcd_password,
         )
+        client._files, client._files_state = files, state
+        return client
+
+    @property
+    def has_files(self) -> bool:
+        """Whether its certificate, or whom it trusts, comes from files, which may change."""
+        return self._files is not None
+
+    async def keep_certificate(self) -> None:
+        """Look at the files now and then, and go on with what they have; does not return."""
+        while True:
+            await asyncio.sleep(CERTIFICATE_CHECK_S)
+            credentials = await asyncio.to_thread(self._changed_credentials)
+            if credentials is not None:
+                self._connection.replace_credentials(credentials)
+                log.info("the process has a new certificate for etcd")
+
+    def _changed_credentials(self) -> grpc.ChannelCredentials | None:
+        """Read files that have changed; blocks while it does. Those that cannot be used count as unchanged."""
+        assert self._files is not None
+        state = self._files.state()
+        if state in (self._files_state, self._refused_state):
+            return None
+        try:
+            credentials = self._files.credentials()
+        except ConfigurationError as error:
+            self._refused_state = state
+            log.error("the process goes on with its former certificate for etcd", problem=str(error))
+            return None
+        if self._files.state() != state:
+            return None  # read while they changed; the next look reads what is there then
+        self._files_state = state
+        return credentials
 
     async def close(self) -> None:
         """Close every channel; running calls fail."""

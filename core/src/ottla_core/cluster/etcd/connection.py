@@ -2,7 +2,11 @@
 
 Every attempt has a short timeout and goes to the current endpoint; one that does not answer makes the next one
 current. Reads are repeated until a deadline, writes never (see `etcd_errors.WriteOutcomeUnknown`). With a user
-name, a token is fetched when first needed and again when etcd says that it is stale.
+name, a token is fetched when first needed and again when etcd says that it is stale. With a certificate that etcd
+takes for a user's, none is needed.
+
+New credentials are for new channels. Watches go on by these at once, and what runs on the former ones has
+`RETIREMENT_S` to end.
 """
 
 import asyncio
@@ -12,11 +16,10 @@ from typing import Protocol, TypeVar
 import grpc
 from grpc import aio
 
+from ottla_core.background import start_detached
 from ottla_core.cluster.etcd.endpoints import etcd_targets
 from ottla_core.cluster.etcd.errors import EtcdUnavailable, is_no_answer, is_stale_token, refusal, write_error
 from ottla_core.cluster.etcd.times import timed
-from ottla_core.config import EtcdSettings
-from ottla_core.errors import ConfigurationError
 from ottla_core.rpc.status import described
 from ottla_proto.gen.etcd.rpc_pb2 import AuthenticateRequest
 from ottla_proto.gen.etcd.rpc_pb2_grpc import AuthStub, KVStub, LeaseStub, MaintenanceStub, WatchStub
@@ -24,6 +27,8 @@ from ottla_proto.gen.etcd.rpc_pb2_grpc import AuthStub, KVStub, LeaseStub, Maint
 ATTEMPT_TIMEOUT_S = 1.0
 READ_TIMEOUT_S = 10.0
 RETRY_DELAY_S = 0.1
+RETIREMENT_S = 10.0
+"""Longer than any attempt takes."""
 
 CHANNEL_OPTIONS: Sequence[tuple[str, str | int]] = (
     ("grpc.lb_policy_name", "round_robin"),
@@ -92,12 +97,35 @@ class EtcdConnection:
         chosen = etcd_targets(endpoints)
         if chosen.tls and credentials is None:
             credentials = grpc.ssl_channel_credentials()
-        self._endpoints = [open_endpoint(target, credentials if chosen.tls else None) for target in chosen.targets]
+        self._targets = chosen
+        self._open_endpoint = open_endpoint
+        self._endpoints = self._opened(credentials)
         self._current = 0
+        self._retiring: set[asyncio.Task[None]] = set()
+        self.on_replaced: set[Callable[[], None]] = set()
+        """Called when there are new channels."""
         self._username = username
         self._password = password
         self._token: str | None = None
         self._authenticating = asyncio.Lock()
+
+    def _opened(self, credentials: grpc.ChannelCredentials | None) -> list[Endpoint]:
+        chosen = self._targets
+        return [self._open_endpoint(target, credentials if chosen.tls else None) for target in chosen.targets]
+
+    def replace_credentials(self, credentials: grpc.ChannelCredentials) -> None:
+        """Go on by new channels, with new credentials."""
+        former, self._endpoints = self._endpoints, self._opened(credentials)
+        for replaced in tuple(self.on_replaced):
+            replaced()
+        for endpoint in former:
+            closing = start_detached("closing a channel to etcd", endpoint.channel.close(RETIREMENT_S))
+            self._retiring.add(closing)
+            closing.add_done_callback(self._retiring.discard)
+
+    def is_current(self, endpoint: Endpoint) -> bool:
+        """Return whether a channel is not about to be closed."""
+        return endpoint in self._endpoints
 
     @property
     def endpoint(self) -> Endpoint:
@@ -111,6 +139,8 @@ class EtcdConnection:
 
     async def close(self) -> None:
         """Close every channel; running calls fail."""
+        for closing in tuple(self._retiring):
+            closing.cancel()
         for endpoint in self._endpoints:
             await endpoint.channel.close()
 
@@ -211,27 +241,3 @@ class EtcdConnection:
                 self.move_on(endpoint)
             raise
         return response.token
-
-
-def channel_credentials(settings: EtcdSettings) -> grpc.ChannelCredentials | None:
-    """Return what the TLS files in the settings make up, or None when there are none.
-
-    Raises:
-        ConfigurationError: a file cannot be read, or a key lacks its certificate or the other way round.
-    """
-    authority = _read_file("etcd.tls.ca", settings)
-    key = _read_file("etcd.tls.key", settings)
-    certificate = _read_file("etcd.tls.certificate", settings)
-    if (key is None) != (certificate is None):
-        raise ConfigurationError("etcd.tls.key and etcd.tls.certificate must be set together")
-    if authority is None and key is None:
-        return None
-    return grpc.ssl_channel_credentials(authority, key, certificate)
-
-
-def _read_file(setting: str, settings: EtcdSettings) -> bytes | None:
-    path = getattr(settings, settings.fields_by_key()[setting])
-    try:
-        return path.read_bytes() if path is not None else None
-    except OSError as error:
-        raise ConfigurationError(f"{setting}: cannot read {path}: {error.strerror}") from None

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import structlog
 from grpc import aio
 
-from ottla_core.cluster.etcd.connection import REQUIRE_LEADER, RETRY_DELAY_S, EtcdConnection
+from ottla_core.cluster.etcd.connection import REQUIRE_LEADER, RETRY_DELAY_S, Endpoint, EtcdConnection
 from ottla_core.cluster.etcd.errors import StoreWentBack, WatchHistoryLost
 from ottla_core.cluster.etcd.key_value import KeyChange
 from ottla_core.cluster.etcd.messages import key_change
@@ -82,10 +82,19 @@ class EtcdWatch:
             WatchHistoryLost: changes can no longer be told from here; list again.
             StoreWentBack: nor were those so far ones of this store.
         """
+        self._connection.on_replaced.add(self.break_off)
+        try:
+            async with aclosing(self._batches()) as batches:
+                async for batch in batches:
+                    yield batch
+        finally:
+            self._connection.on_replaced.discard(self.break_off)
+
+    async def _batches(self) -> AsyncGenerator[WatchBatch, None]:
         while True:
             endpoint = self._connection.endpoint
             try:
-                async with aclosing(self._one_stream()) as batches:
+                async with aclosing(self._one_stream(endpoint)) as batches:
                     async for batch in batches:
                         self._request.start_revision = batch.revision + 1
                         yield batch
@@ -96,7 +105,8 @@ class EtcdWatch:
                 reason = "etcd does not answer"
             except asyncio.CancelledError:
                 task = asyncio.current_task()
-                if not self._is_broken_off or (task is not None and task.cancelling()):
+                is_ours = self._is_broken_off or not self._connection.is_current(endpoint)
+                if not is_ours or (task is not None and task.cancelling()):
                     raise
                 reason = "etcd delivers nothing"
             except (_Cancelled, asyncio.InvalidStateError) as error:
@@ -109,9 +119,9 @@ class EtcdWatch:
             self._connection.move_on(endpoint)
             await asyncio.sleep(RETRY_DELAY_S)
 
-    async def _one_stream(self) -> AsyncGenerator[WatchBatch, None]:
+    async def _one_stream(self, endpoint: Endpoint) -> AsyncGenerator[WatchBatch, None]:
         metadata = await self._connection.metadata(REQUIRE_LEADER)
-        call = self._call = self._connection.endpoint.watch.Watch(metadata=metadata)
+        call = self._call = endpoint.watch.Watch(metadata=metadata)
         try:
             async with asyncio.timeout(CREATION_TIMEOUT_S):
                 await call.write(WatchRequest(create_request=self._request))

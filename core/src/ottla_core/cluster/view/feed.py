@@ -60,6 +60,7 @@ class ClusterStateFeed:
         clock: for tests.
         copier: who keeps what etcd tells.
         cluster_id: the id of the cluster whose state is expected; "" for whichever is there.
+        own_key: where this process registers itself, which it may write.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class ClusterStateFeed:
         clock: Clock | None = None,
         copier: StateCopier | None = None,
         cluster_id: str = "",
+        own_key: str | None = None,
     ) -> None:
         self._etcd = etcd
         self._clock = clock or SystemClock()
@@ -87,7 +89,7 @@ class ClusterStateFeed:
         if age_max_ms is not None:
             self._freshness = ViewFreshness(
                 etcd,
-                self._key_space.cluster_id,
+                [*([own_key] if own_key is not None else []), self._key_space.cluster_id],
                 age_max_s=age_max_ms / 1000,
                 wait_for_revision=self.wait_for_revision,
                 break_off=self._break_off,

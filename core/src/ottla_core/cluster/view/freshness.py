@@ -6,19 +6,20 @@ So the revision of a linearizable read is compared now and then with that of the
 as fresh as the moment *before* the read.
 
 etcd's revision also grows by keys that are not watched, such as another cluster's. Where the view stays behind for a
-moment, a watched key is written anew, unchanged: the watch must bring that. (A requested progress notification would
-do as well, but etcd before 3.5.8 may send it ahead of events.) A watch that does not is broken off, and goes on at
-another member.
+moment, a watched key is written anew, unchanged: the watch must bring that. It is the process's own key, which it may
+write whatever rights its user has in etcd, and the cluster id before there is one. (A requested progress notification
+would do as well, but etcd before 3.5.8 may send it ahead of events.) A watch that does not is broken off, and goes on
+at another member.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
 from ottla_core.clock import Clock
 from ottla_core.cluster.etcd.client import EtcdClient
-from ottla_core.cluster.etcd.errors import EtcdError
+from ottla_core.cluster.etcd.errors import EtcdAccessDenied, EtcdError
 from ottla_core.errors import RequestTimedOut
 
 PROBES_PER_AGE_MAX = 4
@@ -38,7 +39,7 @@ class ViewFreshness:
 
     Args:
         etcd: whom to compare with.
-        touched_key: a watched key that exists and that anybody may write anew.
+        touched_keys: watched keys, of which the first is written anew that exists and that this process may write.
         age_max_s: from which age on a view is not fresh any more.
         wait_for_revision: returns when the view shows a revision; raises `RequestTimedOut`.
         break_off: has the watch go on elsewhere.
@@ -48,7 +49,7 @@ class ViewFreshness:
     def __init__(
         self,
         etcd: EtcdClient,
-        touched_key: str,
+        touched_keys: Sequence[str],
         *,
         age_max_s: float,
         wait_for_revision: WaitForRevision,
@@ -56,7 +57,7 @@ class ViewFreshness:
         clock: Clock,
     ) -> None:
         self._etcd = etcd
-        self._touched_key = touched_key
+        self._touched_keys = touched_keys
         self._age_max_s = age_max_s
         self._wait_for_revision = wait_for_revision
         self._break_off = break_off
@@ -91,12 +92,24 @@ class ViewFreshness:
             await self._wait_for_revision(await self._etcd.newest_revision(), UNWATCHED_GRACE_S)
         except RequestTimedOut:
             asked_s = self._clock.monotonic()
-            touched = await self._etcd.touch(self._touched_key)
-            if touched is None:
-                return  # the key has gone; the feed will say what that means
             try:
+                touched = await self._touch()
+                if touched is None:
+                    return  # the cluster id has gone; the feed will say what that means
                 await self._wait_for_revision(touched, WATCH_DELAY_MAX_S)
-            except RequestTimedOut:
+            except (RequestTimedOut, EtcdAccessDenied):  # where nothing may be written, the watch is not believed
                 self._break_off()
                 return
         self._fresh_at_s = max(self._fresh_at_s, asked_s)
+
+    async def _touch(self) -> int | None:
+        """Return the revision of what was written; None if none of the keys exists.
+
+        Raises:
+            EtcdAccessDenied: none that exists may be written.
+        """
+        for key in self._touched_keys:
+            touched = await self._etcd.touch(key)
+            if touched is not None:
+                return touched
+        return None

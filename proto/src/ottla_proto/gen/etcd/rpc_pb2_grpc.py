@@ -470,12 +470,100 @@ class AuthStub:
                 request_serializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthenticateRequest.SerializeToString,
                 response_deserializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthenticateResponse.FromString,
                 _registered_method=True)
+        self.AuthEnable = channel.unary_unary(
+                '/etcdserverpb.Auth/AuthEnable',
+                request_serializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthEnableRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthEnableResponse.FromString,
+                _registered_method=True)
+        self.AuthStatus = channel.unary_unary(
+                '/etcdserverpb.Auth/AuthStatus',
+                request_serializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthStatusRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthStatusResponse.FromString,
+                _registered_method=True)
+        self.UserAdd = channel.unary_unary(
+                '/etcdserverpb.Auth/UserAdd',
+                request_serializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserAddRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserAddResponse.FromString,
+                _registered_method=True)
+        self.UserList = channel.unary_unary(
+                '/etcdserverpb.Auth/UserList',
+                request_serializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserListRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserListResponse.FromString,
+                _registered_method=True)
+        self.UserGrantRole = channel.unary_unary(
+                '/etcdserverpb.Auth/UserGrantRole',
+                request_serializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserGrantRoleRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserGrantRoleResponse.FromString,
+                _registered_method=True)
+        self.RoleAdd = channel.unary_unary(
+                '/etcdserverpb.Auth/RoleAdd',
+                request_serializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthRoleAddRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthRoleAddResponse.FromString,
+                _registered_method=True)
+        self.RoleList = channel.unary_unary(
+                '/etcdserverpb.Auth/RoleList',
+                request_serializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthRoleListRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthRoleListResponse.FromString,
+                _registered_method=True)
+        self.RoleGrantPermission = channel.unary_unary(
+                '/etcdserverpb.Auth/RoleGrantPermission',
+                request_serializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthRoleGrantPermissionRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthRoleGrantPermissionResponse.FromString,
+                _registered_method=True)
 
 
 class AuthServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Authenticate(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AuthEnable(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AuthStatus(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UserAdd(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UserList(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UserGrantRole(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RoleAdd(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RoleList(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RoleGrantPermission(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -488,6 +576,46 @@ def add_AuthServicer_to_server(servicer, server):
                     servicer.Authenticate,
                     request_deserializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthenticateRequest.FromString,
                     response_serializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthenticateResponse.SerializeToString,
+            ),
+            'AuthEnable': grpc.unary_unary_rpc_method_handler(
+                    servicer.AuthEnable,
+                    request_deserializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthEnableRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthEnableResponse.SerializeToString,
+            ),
+            'AuthStatus': grpc.unary_unary_rpc_method_handler(
+                    servicer.AuthStatus,
+                    request_deserializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthStatusRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthStatusResponse.SerializeToString,
+            ),
+            'UserAdd': grpc.unary_unary_rpc_method_handler(
+                    servicer.UserAdd,
+                    request_deserializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserAddRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserAddResponse.SerializeToString,
+            ),
+            'UserList': grpc.unary_unary_rpc_method_handler(
+                    servicer.UserList,
+                    request_deserializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserListRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserListResponse.SerializeToString,
+            ),
+            'UserGrantRole': grpc.unary_unary_rpc_method_handler(
+                    servicer.UserGrantRole,
+                    request_deserializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserGrantRoleRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserGrantRoleResponse.SerializeToString,
+            ),
+            'RoleAdd': grpc.unary_unary_rpc_method_handler(
+                    servicer.RoleAdd,
+                    request_deserializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthRoleAddRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthRoleAddResponse.SerializeToString,
+            ),
+            'RoleList': grpc.unary_unary_rpc_method_handler(
+                    servicer.RoleList,
+                    request_deserializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthRoleListRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthRoleListResponse.SerializeToString,
+            ),
+            'RoleGrantPermission': grpc.unary_unary_rpc_method_handler(
+                    servicer.RoleGrantPermission,
+                    request_deserializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthRoleGrantPermissionRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthRoleGrantPermissionResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -517,6 +645,222 @@ class Auth:
             '/etcdserverpb.Auth/Authenticate',
             ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthenticateRequest.SerializeToString,
             ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthenticateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AuthEnable(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/etcdserverpb.Auth/AuthEnable',
+            ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthEnableRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthEnableResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AuthStatus(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/etcdserverpb.Auth/AuthStatus',
+            ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthStatusRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UserAdd(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/etcdserverpb.Auth/UserAdd',
+            ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserAddRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserAddResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UserList(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/etcdserverpb.Auth/UserList',
+            ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserListRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserListResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UserGrantRole(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/etcdserverpb.Auth/UserGrantRole',
+            ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserGrantRoleRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserGrantRoleResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RoleAdd(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/etcdserverpb.Auth/RoleAdd',
+            ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthRoleAddRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthRoleAddResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RoleList(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/etcdserverpb.Auth/RoleList',
+            ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthRoleListRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthRoleListResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RoleGrantPermission(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/etcdserverpb.Auth/RoleGrantPermission',
+            ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthRoleGrantPermissionRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthRoleGrantPermissionResponse.FromString,
             options,
             channel_credentials,
             insecure,

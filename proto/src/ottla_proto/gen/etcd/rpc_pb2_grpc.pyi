@@ -143,11 +143,27 @@ class AuthStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AuthAsyncStub: ...
     Authenticate: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthenticateRequest, _rpc_pb2.AuthenticateResponse]
+    AuthEnable: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthEnableRequest, _rpc_pb2.AuthEnableResponse]
+    AuthStatus: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthStatusRequest, _rpc_pb2.AuthStatusResponse]
+    UserAdd: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthUserAddRequest, _rpc_pb2.AuthUserAddResponse]
+    UserList: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthUserListRequest, _rpc_pb2.AuthUserListResponse]
+    UserGrantRole: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthUserGrantRoleRequest, _rpc_pb2.AuthUserGrantRoleResponse]
+    RoleAdd: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthRoleAddRequest, _rpc_pb2.AuthRoleAddResponse]
+    RoleList: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthRoleListRequest, _rpc_pb2.AuthRoleListResponse]
+    RoleGrantPermission: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthRoleGrantPermissionRequest, _rpc_pb2.AuthRoleGrantPermissionResponse]
 
 @_typing.type_check_only
 class AuthAsyncStub(AuthStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Authenticate: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthenticateRequest, _rpc_pb2.AuthenticateResponse]  # type: ignore[assignment]
+    AuthEnable: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthEnableRequest, _rpc_pb2.AuthEnableResponse]  # type: ignore[assignment]
+    AuthStatus: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthStatusRequest, _rpc_pb2.AuthStatusResponse]  # type: ignore[assignment]
+    UserAdd: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthUserAddRequest, _rpc_pb2.AuthUserAddResponse]  # type: ignore[assignment]
+    UserList: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthUserListRequest, _rpc_pb2.AuthUserListResponse]  # type: ignore[assignment]
+    UserGrantRole: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthUserGrantRoleRequest, _rpc_pb2.AuthUserGrantRoleResponse]  # type: ignore[assignment]
+    RoleAdd: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthRoleAddRequest, _rpc_pb2.AuthRoleAddResponse]  # type: ignore[assignment]
+    RoleList: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthRoleListRequest, _rpc_pb2.AuthRoleListResponse]  # type: ignore[assignment]
+    RoleGrantPermission: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthRoleGrantPermissionRequest, _rpc_pb2.AuthRoleGrantPermissionResponse]  # type: ignore[assignment]
 
 class AuthServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -156,6 +172,62 @@ class AuthServicer(metaclass=_abc_1.ABCMeta):
         request: _rpc_pb2.AuthenticateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rpc_pb2.AuthenticateResponse, _abc.Awaitable[_rpc_pb2.AuthenticateResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def AuthEnable(
+        self,
+        request: _rpc_pb2.AuthEnableRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rpc_pb2.AuthEnableResponse, _abc.Awaitable[_rpc_pb2.AuthEnableResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def AuthStatus(
+        self,
+        request: _rpc_pb2.AuthStatusRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rpc_pb2.AuthStatusResponse, _abc.Awaitable[_rpc_pb2.AuthStatusResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def UserAdd(
+        self,
+        request: _rpc_pb2.AuthUserAddRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rpc_pb2.AuthUserAddResponse, _abc.Awaitable[_rpc_pb2.AuthUserAddResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def UserList(
+        self,
+        request: _rpc_pb2.AuthUserListRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rpc_pb2.AuthUserListResponse, _abc.Awaitable[_rpc_pb2.AuthUserListResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def UserGrantRole(
+        self,
+        request: _rpc_pb2.AuthUserGrantRoleRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rpc_pb2.AuthUserGrantRoleResponse, _abc.Awaitable[_rpc_pb2.AuthUserGrantRoleResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def RoleAdd(
+        self,
+        request: _rpc_pb2.AuthRoleAddRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rpc_pb2.AuthRoleAddResponse, _abc.Awaitable[_rpc_pb2.AuthRoleAddResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def RoleList(
+        self,
+        request: _rpc_pb2.AuthRoleListRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rpc_pb2.AuthRoleListResponse, _abc.Awaitable[_rpc_pb2.AuthRoleListResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def RoleGrantPermission(
+        self,
+        request: _rpc_pb2.AuthRoleGrantPermissionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rpc_pb2.AuthRoleGrantPermissionResponse, _abc.Awaitable[_rpc_pb2.AuthRoleGrantPermissionResponse]]: ...
 
 def add_AuthServicer_to_server(servicer: AuthServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
