@@ -13,7 +13,7 @@ from ottla import completion
 from ottla.lazy_commands import CONTEXT_SETTINGS, Command, Group, LazyGroup
 from ottla.profiles.profile_choice import PROFILE_VARIABLE, choose_profile
 
-WITHOUT_PROFILE = frozenset({"up", "down", "status", "logs", "log", "profile"})
+WITHOUT_PROFILE = frozenset({"up", "down", "status", "logs", "log", "profile", "secure"})
 """Commands that are about this machine, whatever profile is in use, and those that mend profiles."""
 
 _CLUSTER = Group(
@@ -315,6 +315,29 @@ TREE = Group(
                 "latency": Command(
                     "bench:latency",
                     "Publish one record at a time and read it back: time to acknowledgement, and end to end.",
+                ),
+            },
+        ),
+        "secure": Group(
+            "Certificates of a cluster's processes, and its users in etcd.",
+            {
+                "init": Command(
+                    "secure:init",
+                    "Make an authority, and certificates of all processes of a cluster and of an administrator.",
+                ),
+                "renew": Command(
+                    "secure:renew",
+                    "Replace the certificates; a running cluster takes them up by itself, within seconds, and no "
+                    "request fails.",
+                ),
+                "show": Command(
+                    "secure:show",
+                    "Show for whom the certificates are, and until when; the exit code is 1 if one ends within 30 "
+                    "days.",
+                ),
+                "etcd-users": Command(
+                    "secure:etcd_users",
+                    "Make the users that the cluster's processes are to etcd, and have etcd ask for them.",
                 ),
             },
         ),

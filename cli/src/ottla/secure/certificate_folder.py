@@ -13,7 +13,7 @@ Every file is replaced by a rename, so that whoever reads it has the former or t
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -87,10 +87,25 @@ class CertificateFolder:
 
     def issue_all(self, now: datetime, valid: timedelta) -> None:
         """Give every holder a new certificate and key, and what it is to trust."""
+        self.issue_for(list(self.holders.subjects()), now, valid)
+
+    def issue_for(self, chosen: Collection[str], now: datetime, valid: timedelta) -> None:
+        """Give these holders a new certificate and key; everybody trusts their authority before."""
         authority = self._authority()
-        for holder, subject in self.holders.subjects().items():
-            self._write_holder(holder, issue(authority, subject, now, valid))
         self._write_trusted()
+        for holder, subject in self.holders.subjects().items():
+            if holder in chosen:
+                self._write_holder(holder, issue(authority, subject, now, valid))
+
+    def keep_up(self, holders: ClusterHolders, now: datetime, valid: timedelta, renew_before: timedelta) -> None:
+        """Have certificates for all of these holders, and none that ends soon."""
+        if holders != self.holders:
+            _write(self.path / DESCRIPTION, json.dumps(asdict(holders), indent=2).encode() + b"\n")
+            self.holders = self._read_description()
+        missing = {name for name in holders.subjects() if not self.file(name, CERTIFICATE).exists()}
+        self.issue_for(missing, now, valid)
+        ending = {facts.holder for facts in self.facts() if facts.ends - now < renew_before}
+        self.issue_for(ending, now, valid)
 
     def begin_authority(self, now: datetime, valid: timedelta) -> None:
         """Make a new authority, which everybody trusts beside the former one; certificates stay as they are.
@@ -150,12 +165,14 @@ class CertificateFolder:
 
     def _read_description(self) -> ClusterHolders:
         try:
-            return ClusterHolders(**json.loads((self.path / DESCRIPTION).read_text()))
+            document = json.loads((self.path / DESCRIPTION).read_text())
+            hosts = {holder: tuple(names) for holder, names in document.pop("hosts").items()}
+            return ClusterHolders(**document, hosts=hosts)
         except OSError as error:
             raise CommandError(
                 f"{self.path} has no certificates ({error.strerror}); make them with `ottla secure init`"
             ) from None
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, KeyError, AttributeError):
             raise CommandError(f"{self.path / DESCRIPTION} is not what `ottla secure init` has written") from None
 
     def _authority(self) -> Issued:
@@ -182,6 +199,7 @@ class CertificateFolder:
         if self._former.exists():
             trusted += self._former.read_bytes()
         for holder in self.holders.subjects():
+            _make_folder(self.path / holder)
             _write(self.file(holder, CA), trusted)
 
 

@@ -1,0 +1,223 @@
+"""`ottla secure`: an authority of one's own, the certificates of a cluster, and its users in etcd."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ottla.errors import UsageProblem
+from ottla.kafka_client import Json
+from ottla.output import note, print_json, print_table
+
+DAYS_DEFAULT = 365
+AUTHORITY_DAYS_DEFAULT = 3650
+WARNING_DAYS = 30
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the certificates.")]
+Days = Annotated[int, typer.Option(min=1, metavar="DAYS", help="How long certificates are valid.")]
+AuthorityDays = Annotated[int, typer.Option(min=1, metavar="DAYS", help="How long the authority is valid.")]
+Count = Annotated[int, typer.Option(min=0, metavar="COUNT")]
+
+
+def init(
+    *,
+    folder: Folder,
+    cluster: Annotated[str, typer.Option(help="The cluster's name, as in cluster.name.")] = "ottla",
+    brokers: Count = 1,
+    controllers: Count = 1,
+    coordinators: Count = 1,
+    etcd_nodes: Count = 1,
+    connect: Count = 0,
+    mirror: Count = 0,
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--host",
+            metavar="PROCESS=NAME[,…]",
+            help="Host names and addresses of a process, such as broker-1=kafka-1.example,10.0.0.5; repeatable. "
+            "Without any, a process is on this machine.",
+        ),
+    ] = None,
+    administrator: Annotated[
+        str, typer.Option("--admin", metavar="NAME", help="The common name of the administrator's certificate.")
+    ] = "admin",
+    bootstrap: Annotated[
+        str, typer.Option("--bootstrap", "-b", metavar="HOST:PORT[,…]", help="Brokers, for client.properties.")
+    ] = "",
+    days: Days = DAYS_DEFAULT,
+    authority_days: AuthorityDays = AUTHORITY_DAYS_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Make an authority, and certificates of all processes of a cluster and of an administrator.
+
+    Each process has a folder with all that it needs, to be brought to its host. The authority's key, authority/ca.key, signs whatever its holder likes: keep it elsewhere. Nobody but you may read the files.
+
+    [bold]Examples[/bold]
+
+      ottla secure init tls                                           one of everything, on this machine
+
+      ottla secure init tls --cluster flights --brokers 3 --controllers 3 --coordinators 2 --etcd-nodes 3 --host broker-1=kafka-1.example --host broker-2=kafka-2.example --host broker-3=kafka-3.example
+
+      ottla secure init tls --bootstrap kafka-1.example:9093          with the brokers' address in admin/client.properties
+    """  # noqa: E501
+    from ottla.secure.certificate_folder import CertificateFolder  # noqa: PLC0415 - takes a tenth of a second
+    from ottla.secure.holders import ETCD_ROOT_USER, ClusterHolders  # noqa: PLC0415
+    from ottla_core.rpc_identity import ADMIN  # noqa: PLC0415
+
+    counts = {
+        "broker": brokers,
+        "controller": controllers,
+        "group-coordinator": coordinators,
+        "etcd": etcd_nodes,
+        "connect": connect,
+        "mirror": mirror,
+    }
+    holders = ClusterHolders(cluster=cluster, counts=counts, administrator=administrator, hosts=_hosts(hosts or ()))
+    if unknown := holders.hosts.keys() - holders.subjects().keys():
+        known = ", ".join(holders.subjects())
+        raise UsageProblem(f"--host {min(unknown)}: there is no such process; there are: {known}")
+    if (administrator != ADMIN and administrator in holders.subjects()) or administrator == ETCD_ROOT_USER:
+        raise UsageProblem(f"--admin {administrator}: etcd would take the administrator for that user")
+    made = CertificateFolder.create(
+        folder,
+        holders,
+        now=datetime.now(UTC),
+        valid=timedelta(days=days),
+        authority_valid=timedelta(days=authority_days),
+    )
+    client_file = made.write_client_file(bootstrap)
+    if as_json:
+        print_json({"folder": str(made.path), "client_config": str(client_file)})
+    else:
+        note(f"Certificates for {len(holders.subjects())} holders are in {made.path}, valid for {days} days.")
+        note(f"Clients of the administrator use {client_file}.")
+        note(f"Keep {made.path / 'authority' / 'ca.key'} where no process of the cluster runs.")
+
+
+def renew(
+    *,
+    folder: Folder,
+    days: Days = DAYS_DEFAULT,
+    begin_authority: Annotated[
+        bool, typer.Option("--begin-authority", help="Make a new authority, which is trusted beside the former one.")
+    ] = False,
+    end_authority: Annotated[
+        bool, typer.Option("--end-authority", help="Have nobody trust the former authority any more.")
+    ] = False,
+    authority_days: AuthorityDays = AUTHORITY_DAYS_DEFAULT,
+) -> None:
+    """Replace the certificates; a running cluster takes them up by itself, within seconds, and no request fails.
+
+    Where the files lie on other hosts, bring them there after each step. A new authority comes in three steps: first everybody trusts it, then everybody has a certificate of it, then nobody trusts the former one. Wait between two steps until all processes have read the files (5 seconds), and restart the members of etcd one by one, which read the authorities at their start only.
+
+    [bold]Examples[/bold]
+
+      ottla secure renew tls                                          new certificates and keys for everybody
+
+      ottla secure renew tls --begin-authority                        first step to a new authority
+
+      ottla secure renew tls                                          second step
+
+      ottla secure renew tls --end-authority                          third step
+    """  # noqa: E501
+    from ottla.secure.certificate_folder import CertificateFolder  # noqa: PLC0415
+
+    if begin_authority and end_authority:
+        raise UsageProblem("--begin-authority and --end-authority are two steps, with a renewal between them")
+    made = CertificateFolder(folder)
+    now = datetime.now(UTC)
+    if begin_authority:
+        made.begin_authority(now, timedelta(days=authority_days))
+        note("Everybody trusts a new authority beside the former one. Next: `ottla secure renew`.")
+    elif end_authority:
+        made.end_authority()
+        note("Nobody trusts the former authority any more.")
+    else:
+        made.issue_all(now, timedelta(days=days))
+        note(f"Everybody has a new certificate, valid for {days} days.")
+
+
+def show(*, folder: Folder, as_json: Json = False) -> None:
+    """Show for whom the certificates are, and until when; the exit code is 1 if one ends within 30 days.
+
+    [bold]Examples[/bold]
+
+      ottla secure show tls
+
+      ottla secure show tls --json
+    """
+    from ottla.secure.certificate_folder import CertificateFolder  # noqa: PLC0415
+
+    facts = list(CertificateFolder(folder).facts())
+    now = datetime.now(UTC)
+    if as_json:
+        print_json(
+            {
+                "certificates": [
+                    {
+                        "holder": each.holder,
+                        "common_name": each.common_name,
+                        "names": list(each.names),
+                        "issuer": each.issuer,
+                        "begins": each.begins.isoformat(),
+                        "ends": each.ends.isoformat(),
+                        "days_left": (each.ends - now).days,
+                    }
+                    for each in facts
+                ]
+            }
+        )
+    else:
+        print_table(
+            ["HOLDER", "COMMON NAME", "ENDS", "DAYS LEFT#", "NAMES"],
+            [
+                (
+                    each.holder,
+                    each.common_name,
+                    f"{each.ends:%Y-%m-%d %H:%M}",
+                    (each.ends - now).days,
+                    ", ".join(each.names),
+                )
+                for each in facts
+            ],
+        )
+    ending = [each.holder for each in facts if each.ends - now < timedelta(days=WARNING_DAYS)]
+    if ending:
+        note(f"Within {WARNING_DAYS} days or already: {', '.join(ending)}; renew with `ottla secure renew {folder}`.")
+        raise typer.Exit(1)
+
+
+def etcd_users(
+    *,
+    folder: Folder,
+    etcd: Annotated[str, typer.Option("--etcd", metavar="URL", help="A member of etcd, with https.")],
+) -> None:
+    """Make the users that the cluster's processes are to etcd, and have etcd ask for them.
+
+    Each process is known by its certificate, and may write what is its own: a broker and a group coordinator their registration, a controller all of its cluster's state. etcd has to ask for certificates (ETCD_CLIENT_CERT_AUTH=true). What is there already stays, so the command may be repeated.
+
+    [bold]Example[/bold]
+
+      ottla secure etcd-users tls --etcd https://127.0.0.1:2379
+    """  # noqa: E501
+    from ottla.secure.certificate_folder import CA, CERTIFICATE, KEY, CertificateFolder  # noqa: PLC0415
+    from ottla.secure.etcd_users import make_users  # noqa: PLC0415
+    from ottla.secure.holders import ETCD_ROOT  # noqa: PLC0415
+
+    made = CertificateFolder(folder)
+    files = (made.file(ETCD_ROOT, CA), made.file(ETCD_ROOT, CERTIFICATE), made.file(ETCD_ROOT, KEY))
+    new = make_users(etcd, files, made.holders.cluster, made.holders.counts)
+    note(f"etcd asks who calls; new users: {', '.join(new) or 'none'}.")
+
+
+def _hosts(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    found = {}
+    for text in texts:
+        process, equals, names = text.partition("=")
+        listed = tuple(name.strip() for name in names.split(",") if name.strip())
+        if not equals or not listed:
+            raise UsageProblem(f"--host {text}: write it as PROCESS=NAME[,…], such as broker-1=kafka-1.example")
+        found[process.strip()] = listed
+    return found
