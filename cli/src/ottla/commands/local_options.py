@@ -50,6 +50,13 @@ EtcdNodes = Annotated[
         help="How many members the etcd has; 3 go on when one is lost. Fixed once the directory has data.",
     ),
 ]
+Secure = Annotated[
+    bool,
+    typer.Option(
+        "--secure",
+        help="With certificates everywhere: etcd, processes, brokers and clients. Fixed once the directory has data.",
+    ),
+]
 Racks = Annotated[
     str | None,
     typer.Option(

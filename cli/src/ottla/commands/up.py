@@ -22,6 +22,7 @@ from ottla.commands.local_options import (
     Mirror,
     MirrorPort,
     Racks,
+    Secure,
     Settings,
     Unset,
 )
@@ -58,6 +59,7 @@ def up(
     settings: Settings = None,
     unset: Unset = None,
     force: Force = False,
+    secure: Secure = False,
     detach: Detach = False,
     as_json: Json = False,
 ) -> None:
@@ -82,6 +84,8 @@ def up(
 
       ottla up --set broker:log.retention.hours=1    with a broker setting
 
+      ottla up --secure                              with certificates everywhere, and a file for clients
+
       ottla up --etcd http://10.0.0.5:2379           with an etcd that runs already
     """  # fmt: skip
     # The supervisor is not needed to show help.
@@ -104,6 +108,7 @@ def up(
         mirror=mirror,
         mirror_port=mirror_port,
         force=force,
+        secure=secure,
     )
     if launch_options.etcd_endpoints and etcd_nodes is not None:
         raise UsageProblem("--etcd-nodes is for the etcd that is started with the cluster; with --etcd there is none")
@@ -209,6 +214,6 @@ def _note_partitions(report: "ClusterReport", before: int | None) -> None:
     from ottla.local.start_check import problem_after_start  # noqa: PLC0415
 
     has_grown = before is not None and report.brokers > before
-    problem = problem_after_start(report.bootstrap, has_grown=has_grown)
+    problem = problem_after_start(report.bootstrap, report.directory, has_grown=has_grown)
     if problem is not None:
         note(f"ottla: {problem}")

@@ -64,8 +64,15 @@ def _known(addresses: Addresses, local: ClusterReport | None) -> Addresses:
     return Addresses(
         connect=addresses.connect or ",".join(local.connect),
         mirror=addresses.mirror or ",".join(local.mirror),
-        etcd=addresses.etcd or ",".join(local.etcd),
+        etcd=addresses.etcd or ",".join(_pages_of_etcd(local)),
     )
+
+
+def _pages_of_etcd(local: ClusterReport) -> Sequence[str]:
+    """Return where etcd's members show metrics and health; not at a port that asks for certificates."""
+    if not local.is_secure:
+        return local.etcd
+    return [each.metrics.removesuffix("/metrics") for each in local.processes if each.role == "etcd" and each.metrics]
 
 
 def _beside_brokers(facts: Facts, addresses: Addresses, silent: list[str]) -> Facts:

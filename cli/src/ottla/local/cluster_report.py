@@ -79,6 +79,8 @@ class ClusterReport:
         racks: dealt round-robin to the brokers; empty if they have none.
         connect: the URLs of its Connect workers' REST API; empty if it has none.
         mirror: the URLs of its mirror workers' REST API; empty if it has none.
+        client_config: the administrator's settings for clients of a secured cluster, in librdkafka's words; None for
+            a cluster that asks for no certificates.
         supervisor_pid: the process that keeps the others; with `supervisor_start` its identity.
         log: the supervisor's own log file.
     """
@@ -102,6 +104,12 @@ class ClusterReport:
     racks: tuple[str, ...] = ()
     connect: tuple[str, ...] = ()
     mirror: tuple[str, ...] = ()
+    client_config: str | None = None
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether it was started with --secure."""
+        return self.client_config is not None
 
     @property
     def supervisor(self) -> ProcessIdentity:

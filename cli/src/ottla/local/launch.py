@@ -26,6 +26,8 @@ from ottla.local.launch_options import LaunchOptions, settle
 from ottla.local.plan import ClusterOptions, ClusterPlan, internal_port_count, plan_cluster
 from ottla.local.process import ProcessFailed
 from ottla.local.process_identity import ProcessIdentity, identify, is_alive, send_signal
+from ottla.local.secure_plan import LOGGED_HANDSHAKES, client_file_of
+from ottla.local.secure_start import make_certificates, make_etcd_users
 from ottla.local.service_launcher import ServiceLauncher
 from ottla.local.settings import BadSetting, Setting, parse_setting, settled_settings
 from ottla.local.settings_check import check_properties
@@ -256,6 +258,7 @@ async def _supervise(
             racks=plan.options.racks,
             connect=plan.connect,
             mirror=plan.mirror,
+            client_config=str(client_file_of(directory.path)) if plan.options.secure else None,
             supervisor_pid=own.pid,
             supervisor_start=own.start,
             log=str(directory.supervisor_log),
@@ -266,13 +269,22 @@ async def _supervise(
         finally:  # who waits for the cluster hears of it even if the disk is full
             on_change(report)
 
+    async def before_services() -> None:
+        if plan.options.secure:
+            await make_etcd_users(directory, plan)
+        await departure()
+
     stop = StopSignal()
     loop = asyncio.get_running_loop()
     for received in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(received, stop.request)
     stop_on(loop, stop)
     try:
-        await Supervisor(plan.stages, publish, _service_launcher(directory), departure).run(stop)
+        if plan.options.secure:
+            await make_certificates(directory, plan)
+        await Supervisor(
+            plan.stages, publish, _service_launcher(directory, secure=plan.options.secure), before_services
+        ).run(stop)
     except (ProcessFailed, CommandError) as failure:
         log.error("%s", failure)
         raise
@@ -281,9 +293,11 @@ async def _supervise(
         raise
 
 
-def _service_launcher(directory: ClusterDirectory) -> ServiceLauncher | None:
+def _service_launcher(directory: ClusterDirectory, *, secure: bool) -> ServiceLauncher | None:
     """Return what forks the services, where a fork of a process that has imported so much is safe."""
-    return ServiceLauncher(directory.supervisor_log) if sys.platform == "linux" else None
+    if sys.platform != "linux":
+        return None
+    return ServiceLauncher(directory.supervisor_log, LOGGED_HANDSHAKES if secure else None)
 
 
 def identify_self() -> ProcessIdentity:

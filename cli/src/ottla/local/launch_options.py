@@ -29,6 +29,7 @@ class LaunchOptions:
         mirror: how many mirror workers.
         mirror_port: the first one's port; 0 means any free ports.
         force: start with fewer brokers even if partitions are lost.
+        secure: with certificates everywhere.
     """
 
     directory: Path
@@ -46,6 +47,7 @@ class LaunchOptions:
     mirror: int | None = None
     mirror_port: int | None = None
     force: bool = False
+    secure: bool = False
 
 
 def settle(launch_options: LaunchOptions, last: ClusterReport | None) -> ClusterOptions:
@@ -104,7 +106,25 @@ def settle(launch_options: LaunchOptions, last: ClusterReport | None) -> Cluster
         racks=racks,
         connect_ports=connect_ports,
         mirror_ports=mirror_ports,
+        secure=_settle_secure(launch_options, last, etcd),
     )
+
+
+def _settle_secure(launch_options: LaunchOptions, last: ClusterReport | None, etcd: Sequence[str]) -> bool:
+    """Return whether the cluster is secured, which is so from its first start on."""
+    if not launch_options.secure:
+        return last is not None and last.is_secure
+    if etcd:
+        raise CommandError(
+            "--secure makes users in an etcd of the cluster's own; for another etcd see `ottla secure init`, and "
+            "tell the processes by --set"
+        )
+    if last is not None and not last.is_secure:
+        raise CommandError(
+            f"the cluster in {launch_options.directory} has been started without --secure, which cannot be changed; "
+            "start a new one in another --dir"
+        )
+    return True
 
 
 def _settle_etcd_nodes(launch_options: LaunchOptions, last: ClusterReport | None) -> int:

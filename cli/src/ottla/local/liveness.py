@@ -22,7 +22,8 @@ async def _ask(process: ProcessReport, tls: RpcTlsSource | None) -> ProcessRepor
     if process.state != "ready":
         return process
     if process.rpc is None:
-        problem = await HttpHealth(f"http://{process.address}/health").problem()
+        page = process.metrics if process.role == "etcd" and process.metrics else f"http://{process.address}/"
+        problem = await HttpHealth(f"{page.rpartition('/')[0]}/health").problem()
     else:
         host, _, port = process.rpc.rpartition(":")
         problem = await GrpcHealth(host, int(port), RpcIdentity(process.role, process.id), tls).problem()

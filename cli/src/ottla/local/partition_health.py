@@ -17,6 +17,7 @@ from ottla.errors import CommandError
 from ottla.local.default_replicas import default_replicas
 from ottla.local.start_check import GROWN
 from ottla.output import counted
+from ottla.profiles.profile_choice import client_settings
 
 NAMED_MAX = 5
 SETTLED_WITHIN_S = 10.0
@@ -106,7 +107,7 @@ class PartitionHealth:
 def partition_health(bootstrap: str) -> PartitionHealth:
     """Return what a broker tells about all partitions now."""
     try:
-        with ClusterAdmin(bootstrap, answer_timeout_s=LOOK_TIMEOUT_S) as admin:
+        with ClusterAdmin(bootstrap, client_settings(bootstrap), answer_timeout_s=LOOK_TIMEOUT_S) as admin:
             return PartitionHealth.of(admin.view())
     except CommandError:
         return PartitionHealth()

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ottla.local import secure_plan
 from ottla.local.cluster_directory import ClusterDirectory
 from ottla.local.cluster_report import process_name
 from ottla.local.default_replicas import default_replicas
-from ottla.local.health import GrpcHealth, HealthCheck, HttpHealth
+from ottla.local.health import GrpcHealth, HealthCheck, HttpHealth, RpcTlsSource
 from ottla.local.ports import LOOPBACK
 from ottla.local.settings import LISTENERS, Setting, properties_text, settings_for
 from ottla_core.rpc_identity import RpcIdentity
@@ -62,6 +63,8 @@ class ClusterOptions:
         racks: dealt round-robin to the brokers.
         connect_ports: where the Connect workers' REST API listens, a port for each.
         mirror_ports: where the mirror workers' REST API listens, a port for each.
+        secure: whether all that is said between processes and with clients is encrypted, and both sides show
+            certificates.
     """
 
     brokers: int
@@ -75,6 +78,7 @@ class ClusterOptions:
     racks: tuple[str, ...] = ()
     connect_ports: tuple[int, ...] = ()
     mirror_ports: tuple[int, ...] = ()
+    secure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +145,8 @@ def internal_port_count(options: ClusterOptions) -> int:
     """Return how many ports a plan needs besides those in the options."""
     services = options.brokers + options.controllers + options.coordinators
     workers = len(options.connect_ports) + len(options.mirror_ports)
-    return 2 * services + workers + (0 if options.etcd_endpoints else options.etcd_nodes)
+    ports_of_etcd = 2 if options.secure else 1  # its health and metrics are asked for without a certificate
+    return 2 * services + workers + (0 if options.etcd_endpoints else ports_of_etcd * options.etcd_nodes)
 
 
 def plan_cluster(
@@ -162,9 +167,10 @@ def plan_cluster(
     if not endpoints:
         assert etcd_binary is not None
         client_ports = [remaining.pop() for _ in range(options.etcd_nodes)]
-        members = _plan_etcd(options, directory, etcd_binary, client_ports)
+        page_ports = [remaining.pop() for _ in client_ports] if options.secure else client_ports
+        members = _plan_etcd(options, directory, etcd_binary, client_ports, page_ports)
         stages.append(members)
-        endpoints = tuple(f"http://{member.host}:{member.port}" for member in members)
+        endpoints = tuple(_url(member.port, secure=options.secure) for member in members)
     context = _ServiceContext(options, directory, endpoints)
     files: dict[Path, str] = {}
     services: list[ProcessSpec] = []
@@ -195,11 +201,18 @@ def plan_cluster(
 
 
 def _plan_etcd(
-    options: ClusterOptions, directory: ClusterDirectory, binary: Path, client_ports: Sequence[int]
+    options: ClusterOptions,
+    directory: ClusterDirectory,
+    binary: Path,
+    client_ports: Sequence[int],
+    page_ports: Sequence[int],
 ) -> tuple[ProcessSpec, ...]:
     # A single member has no peers, but etcd insists on listening for them.
     peer_ports = options.etcd_peer_ports if options.etcd_nodes > 1 else (0,)
-    peer_urls = {_etcd_name(options, number): _url(port) for number, port in enumerate(peer_ports, start=1)}
+    peer_urls = {
+        _etcd_name(options, number): _url(port, secure=options.secure)
+        for number, port in enumerate(peer_ports, start=1)
+    }
     is_alone = options.etcd_nodes == 1
     shared = {
         "initial-cluster": ",".join(f"{name}={url}" for name, url in peer_urls.items()),
@@ -214,34 +227,42 @@ def _plan_etcd(
         # Members of another cluster that happen to know one of the peer ports must not be taken for ours.
         shared["initial-cluster-token"] = f"ottla-{directory.path}"
     members = []
-    for number, port in enumerate(client_ports, start=1):
+    for number, (port, page_port) in enumerate(zip(client_ports, page_ports, strict=True), start=1):
         name = _etcd_name(options, number)
+        url = _url(port, secure=options.secure)
         flags = {
             "name": name,
             "data-dir": str(directory.etcd_data_of(number, options.etcd_nodes)),
-            "listen-client-urls": _url(port),
-            "advertise-client-urls": _url(port),
+            "listen-client-urls": url,
+            "advertise-client-urls": url,
             "listen-peer-urls": peer_urls[name],
             "initial-advertise-peer-urls": peer_urls[name],
             **shared,
         }
-        members.append(_etcd_process(number, port, binary, flags, directory))
+        if options.secure:
+            flags |= {
+                **secure_plan.etcd_flags(directory.path, process_name("etcd", number)),
+                "listen-metrics-urls": _url(page_port),
+            }
+        members.append(_etcd_process(number, (port, page_port), binary, flags, directory))
     return tuple(members)
 
 
 def _etcd_process(
-    number: int, port: int, binary: Path, flags: Mapping[str, str], directory: ClusterDirectory
+    number: int, ports: tuple[int, int], binary: Path, flags: Mapping[str, str], directory: ClusterDirectory
 ) -> ProcessSpec:
+    """Return a member, by the ports of its clients and of its pages, which may be the same."""
+    port, page_port = ports
     return ProcessSpec(
         role="etcd",
         id=number,
         command=(str(binary), *(f"--{flag}={value}" for flag, value in flags.items())),
         host=LOOPBACK,
         port=port,
-        health=HttpHealth(f"{_url(port)}/health"),
+        health=HttpHealth(f"{_url(page_port)}/health"),
         log=directory.log_of(process_name("etcd", number)),
         stop_s=ETCD_STOP_S,
-        metrics=f"{_url(port)}/metrics",
+        metrics=f"{_url(page_port)}/metrics",
     )
 
 
@@ -249,8 +270,8 @@ def _etcd_name(options: ClusterOptions, number: int) -> str:
     return "ottla" if options.etcd_nodes == 1 else f"ottla-{number}"
 
 
-def _url(port: int) -> str:
-    return f"http://{LOOPBACK}:{port}"
+def _url(port: int, *, secure: bool = False) -> str:
+    return f"{'https' if secure else 'http'}://{LOOPBACK}:{port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +306,8 @@ def _plan_service(
     elif role == "group-coordinator":
         # As in the configuration that Kafka brings for trying it out: whoever comes first need not wait for others.
         properties["group.initial.rebalance.delay.ms"] = "0"
+    if options.secure:
+        properties |= secure_plan.process_properties(directory.path, name)
     given = settings_for(options.settings, role, node_id)
     if role == "broker" and LISTENERS in given:
         given = {**given, LISTENERS: f"{properties[LISTENERS]},{given[LISTENERS]}"}
@@ -295,7 +318,7 @@ def _plan_service(
         command=(sys.executable, "-m", SERVICE_MODULES[role], "--config", str(directory.config_of(name))),
         host=LOOPBACK,
         port=kafka_port if role == "broker" else rpc_port,
-        health=GrpcHealth(LOOPBACK, rpc_port, RpcIdentity(role, node_id)),
+        health=GrpcHealth(LOOPBACK, rpc_port, RpcIdentity(role, node_id), _administrator(options, directory)),
         log=directory.log_of(name),
         stop_s=SERVICE_STOP_S,
         rpc=properties["rpc.listener"],
@@ -323,6 +346,7 @@ def _plan_connect_worker(
         **{f"{store}.storage.replication.factor": replicas for store in ("config", "offset", "status")},
         "config.providers": "env",
         "config.providers.env.class": "EnvVarConfigProvider",
+        **_client_properties(options, directory, name, ("", "producer.", "consumer.", "admin.")),
         **settings_for(options.settings, "connect", number),
     }
     spec = ProcessSpec(
@@ -353,6 +377,7 @@ def _plan_mirror_worker(
         f"{MIRROR_ALIAS}.bootstrap.servers": bootstrap,
         "listeners": _url(port),
         "metrics.listener": f"{LOOPBACK}:{metrics_port}",
+        **_client_properties(options, directory, name, (f"{MIRROR_ALIAS}.",)),
         **settings_for(options.settings, "mirror", number),
     }
     spec = ProcessSpec(
@@ -373,14 +398,29 @@ def _plan_mirror_worker(
     return spec, properties_text(escaped)
 
 
+def _administrator(options: ClusterOptions, directory: ClusterDirectory) -> RpcTlsSource | None:
+    return secure_plan.administrator_tls(directory.path) if options.secure else None
+
+
+def _client_properties(
+    options: ClusterOptions, directory: ClusterDirectory, holder: str, prefixes: Sequence[str]
+) -> dict[str, str]:
+    """Return what a worker's clients are told of a secured cluster, once for each prefix of theirs."""
+    told = secure_plan.client_properties(directory.path, holder) if options.secure else {}
+    return {f"{prefix}{key}": value for prefix in prefixes for key, value in told.items()}
+
+
 def _broker_properties(
     options: ClusterOptions, directory: ClusterDirectory, node_id: int, kafka_port: int
 ) -> dict[str, str]:
     listener = f"PLAINTEXT://{LOOPBACK}:{kafka_port}"
+    holder, address = process_name("broker", node_id), f"{LOOPBACK}:{kafka_port}"
+    secured = secure_plan.broker_properties(directory.path, holder, address) if options.secure else {}
     properties = {
         "listeners": listener,
         "advertised.listeners": listener,
         "log.dirs": str(directory.data_of(process_name("broker", node_id))),
+        **secured,
         **_replication_defaults(options),
         "offsets.topic.replication.factor": str(default_replicas(options.brokers)),
     }

@@ -14,7 +14,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ottla.local.process_identity import ProcessIdentity, identify, is_alive, send_signal
@@ -110,10 +110,12 @@ class ServiceLauncher:
 
     Args:
         log: where the launcher's own output goes; a service's goes where its start says.
+        environment: variables that count at the imports, and so for all services.
     """
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, environment: Mapping[str, str] | None = None) -> None:
         self._log = log
+        self._environment = environment or {}
         self._link: _Link | None = None
         self._numbers = itertools.count(1)
         self._opening = asyncio.Lock()
@@ -126,7 +128,7 @@ class ServiceLauncher:
         """
         async with self._opening:
             if self._link is None or self._link.has_died:
-                self._link = await _Link.start(self._log)
+                self._link = await _Link.start(self._log, self._environment)
 
     async def start(self, start: ServiceStart, output: int) -> LaunchedProcess:
         """Start a service, with a descriptor for its output.
@@ -162,7 +164,7 @@ class _Link:
         self._loop.add_reader(control, self._read)
 
     @classmethod
-    async def start(cls, log: Path) -> "_Link":
+    async def start(cls, log: Path, environment: Mapping[str, str]) -> "_Link":
         control, theirs = socket.socketpair()
         try:
             with theirs, log.open("ab") as output:
@@ -174,6 +176,7 @@ class _Link:
                     stderr=output,
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,  # Ctrl-C in a terminal is for the supervisor
+                    env={**os.environ, **environment},
                 )
         except BaseException:
             control.close()

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from ottla.errors import CommandError
 from ottla.local.cluster_directory import ClusterDirectory, UnusableDirectory
@@ -32,8 +33,10 @@ def look_at(directory: ClusterDirectory) -> ClusterReport | None:
         return None
     if is_alive(report.supervisor):
         from ottla.local.liveness import ask_all  # noqa: PLC0415 - where nothing runs there is nothing to ask
+        from ottla.local.secure_plan import administrator_tls  # noqa: PLC0415
 
-        return replace(report, processes=ask_all(report.processes))
+        tls = administrator_tls(Path(report.directory)) if report.is_secure else None
+        return replace(report, processes=ask_all(report.processes, tls))
     ended = report.state if report.state in ("stopped", "failed") else "lost"
     return replace(report, state=ended, processes=tuple(_without_supervisor(each) for each in report.processes))
 

@@ -9,6 +9,7 @@ never sent to another one.
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from ottla.errors import CommandError
 from ottla.profiles.profile import BadProfile, Profile, resolved
@@ -84,14 +85,39 @@ def profile_named(name: str | None) -> tuple[str, Profile] | None:
 
 
 def client_settings(bootstrap: str) -> dict[str, str]:
-    """Return the profile's settings for clients of the cluster at these addresses; none if they are not its own.
+    """Return the settings for clients of the cluster at these addresses: the profile's, or the local cluster's.
+
+    There are none if the addresses are those of neither.
 
     Raises:
-        CommandError: a reference in them leads nowhere.
+        CommandError: a reference in them leads nowhere, or the local cluster's file cannot be read.
     """
     if _chosen is None or _chosen[1].bootstrap != bootstrap:
-        return {}
+        return _settings_of_local_cluster(bootstrap)
     return resolved_settings(_chosen[1].client, f"profile {_chosen[0]}")
+
+
+def _settings_of_local_cluster(bootstrap: str) -> dict[str, str]:
+    from ottla.local.cluster_directory import (  # noqa: PLC0415
+        ClusterDirectory,
+        UnusableDirectory,
+        default_directory,
+    )
+
+    try:
+        report = ClusterDirectory(default_directory()).read_report()
+    except UnusableDirectory:
+        return {}
+    if report is None or report.client_config is None:
+        return {}
+    if not set(bootstrap.split(",")) <= set(report.bootstrap.split(",")):
+        return {}
+    try:
+        lines = Path(report.client_config).read_text().splitlines()
+    except OSError as error:
+        raise CommandError(f"cannot read {report.client_config}: {error.strerror}") from None
+    pairs = (line.partition("=") for line in lines if "=" in line)
+    return {key.strip(): value.strip() for key, _, value in pairs if key.strip() != "bootstrap.servers"}
 
 
 def registry_settings(url: str) -> dict[str, str]:
