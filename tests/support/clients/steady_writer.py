@@ -6,6 +6,7 @@ not help. `longest_pause_s` is the longest time between two acknowledgements in 
 
 import threading
 import time
+from collections.abc import Mapping
 from itertools import pairwise
 from types import TracebackType
 from typing import Self
@@ -24,18 +25,23 @@ UNTOLD = -1
 class SteadyWriter:
     """Writes to one partition while it is open.
 
+    `settings` are more of librdkafka's, such as those of a secured cluster.
+
     Attributes:
         acknowledged: the offset of each record that was acknowledged, by its number; `UNTOLD` for one that was sent
             again when it was in the log already, so that nobody says where.
         failures: the errors of those that were given up.
     """
 
-    def __init__(self, bootstrap: str, topic: str, *, partition: int = 0) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, *, partition: int = 0, settings: Mapping[str, str] | None = None
+    ) -> None:
         self.acknowledged: dict[int, int] = {}
         self.failures: list[KafkaError] = []
         self._bootstrap = bootstrap
         self._topic = topic
         self._partition = partition
+        self._settings = dict(settings or {})
         self._times_s: list[float] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._write, name="steady writer")
@@ -63,7 +69,13 @@ class SteadyWriter:
 
     def check_complete(self) -> None:
         """Checks that everything acknowledged is where it was said to be, in order and once; call it when closed."""
-        stored = read_values(self._bootstrap, self._topic, self._partition, up_to=max(self.acknowledged.values()) + 1)
+        stored = read_values(
+            self._bootstrap,
+            self._topic,
+            self._partition,
+            up_to=max(self.acknowledged.values()) + 1,
+            settings=self._settings,
+        )
         in_order = [int(value) for _, value in stored]
         numbers = set(in_order)
         assert in_order == sorted(numbers), "records are out of order or there twice"
@@ -78,6 +90,7 @@ class SteadyWriter:
     def _write(self) -> None:
         producer = Producer(
             {
+                **self._settings,
                 "bootstrap.servers": self._bootstrap,
                 "enable.idempotence": True,
                 "acks": "all",
@@ -108,9 +121,13 @@ class SteadyWriter:
         producer.produce(self._topic, value=str(number).encode(), partition=self._partition, on_delivery=delivered)
 
 
-def read_values(bootstrap: str, topic: str, partition: int = 0, *, up_to: int) -> list[tuple[int, bytes]]:
+def read_values(
+    bootstrap: str, topic: str, partition: int = 0, *, up_to: int, settings: Mapping[str, str] | None = None
+) -> list[tuple[int, bytes]]:
     """The offsets and values of a partition below an offset."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reading", "enable.auto.commit": False})
+    consumer = Consumer(
+        {**(settings or {}), "bootstrap.servers": bootstrap, "group.id": "reading", "enable.auto.commit": False}
+    )
     try:
         consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
         found: list[tuple[int, bytes]] = []

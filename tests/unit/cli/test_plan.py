@@ -274,3 +274,42 @@ def test_mirror_workers_know_the_cluster_and_what_is_written_for_them_is_a_confi
     assert [str(each) for each in flow.target_clients.admin.bootstrap] == ["127.0.0.1:9092", "127.0.0.1:9093"]
     assert flow.plugins.topics.should_replicate_topic("x.y")
     assert not flow.plugins.topics.should_replicate_topic("xzy")
+
+
+def test_in_a_secured_cluster_nothing_listens_without_certificates_but_pages_and_rest():
+    options = ClusterOptions(
+        brokers=2, controllers=1, coordinators=1, base_port=9092, etcd_nodes=3, etcd_peer_ports=(1, 2, 3),
+        connect_ports=(8083,), mirror_ports=(8084,), secure=True,
+    )  # fmt: skip
+    made = plan(options)
+    assert all(endpoint.startswith("https://") for endpoint in made.etcd_endpoints)
+    for spec in made.processes:
+        if spec.role == "etcd":
+            command = " ".join(spec.command)
+            assert "--client-cert-auth=true" in command
+            assert "--peer-client-cert-auth=true" in command
+            assert command.count("http://") == 1  # of --listen-metrics-urls
+            assert spec.metrics == spec.health.url.replace("/health", "/metrics")  # type: ignore[attr-defined]
+            continue
+        told = properties(made, spec.name)
+        if spec.role in ("connect", "mirror"):
+            prefix = "local." if spec.role == "mirror" else ""
+            assert told[f"{prefix}security.protocol"] == "SSL"
+            continue
+        assert told["rpc.tls.key"] == told["etcd.tls.key"] == f"/data/tls/{spec.name}/key.pem"
+        assert spec.health.tls is not None  # type: ignore[attr-defined]
+        if spec.role == "broker":
+            assert told["listeners"].startswith("SSL://")
+            assert told["ssl.client.auth"] == "required"
+            assert told["inter.broker.listener.name"] == "SSL"
+
+
+def test_a_secured_worker_takes_the_settings_of_its_clients():
+    made = plan(
+        ClusterOptions(
+            brokers=1, controllers=1, coordinators=1, base_port=9092, connect_ports=(8083,), mirror_ports=(8084,),
+            secure=True,
+        )
+    )  # fmt: skip
+    WorkerConfig.parse(properties(made, "connect-1"))
+    MirrorConfig.parse(parse_properties(made.files[Path("/data/config/mirror-1.properties")]))
