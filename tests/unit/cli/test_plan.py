@@ -312,4 +312,3 @@ def test_a_secured_worker_takes_the_settings_of_its_clients():
         )
     )  # fmt: skip
     WorkerConfig.parse(properties(made, "connect-1"))
-    MirrorConfig.parse(parse_properties(made.files[Path("/data/config/mirror-1.properties")]))

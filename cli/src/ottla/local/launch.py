@@ -88,6 +88,8 @@ def _run_locked(
     options = settle(replace(launch_options, settings=settings), last)
     plan = _plan(options, directory)
     _check_room(directory, is_new=not options.etcd_endpoints and not any(directory.path.glob("etcd*")))
+    if options.secure:  # before the check, which looks into the files
+        asyncio.run(make_certificates(directory, plan))
     if settings:
         _check_settings(plan, directory)
     directory.write_settings([each.text for each in settings])
@@ -280,8 +282,6 @@ async def _supervise(
         loop.add_signal_handler(received, stop.request)
     stop_on(loop, stop)
     try:
-        if plan.options.secure:
-            await make_certificates(directory, plan)
         await Supervisor(
             plan.stages, publish, _service_launcher(directory, secure=plan.options.secure), before_services
         ).run(stop)
