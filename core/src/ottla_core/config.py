@@ -9,7 +9,7 @@ Unknown keys and bad values are refused together, so that one start shows everyt
 import argparse
 import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
 
@@ -28,6 +28,8 @@ SECRET_KEYS = frozenset(
         "ssl.keystore.key",
         "ssl.key.password",
         "ssl.truststore.password",
+        "sasl.jaas.config",
+        "delegation.token.secret.key",
     }
 )
 """Settings whose values are shown to nobody."""
@@ -397,6 +399,8 @@ def checked(
 def read_properties(path: Path) -> dict[str, str]:
     """Return the `key=value` lines of a properties file; `#` and `!` begin comments.
 
+    As in Java, a line that ends with a backslash goes on in the next one, whose indentation does not count.
+
     Raises:
         ConfigurationError: the file cannot be read, or a line is no assignment.
     """
@@ -405,15 +409,33 @@ def read_properties(path: Path) -> dict[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"cannot read the configuration file {path}: {error}") from None
     values: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        stripped = line.strip()
-        if not stripped or stripped[0] in "#!":
-            continue
-        key, equals, value = stripped.partition("=")
+    for number, line in _logical_lines(text):
+        key, equals, value = line.partition("=")
         if not equals:
-            raise ConfigurationError(f"{path}:{number}: not a key=value line: {stripped}")
+            # Without its text: the second line of a secret may look like this.
+            raise ConfigurationError(f"{path}:{number}: not a key=value line")
         values[key.strip()] = value.strip()
     return values
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines that are no comments with the number of each, continued ones as one."""
+    beginning, number = "", 0
+    for current, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if not beginning:
+            if not stripped or stripped[0] in "#!":
+                continue
+            number = current
+        joined = beginning + stripped
+        backslashes = len(joined) - len(joined.rstrip("\\"))
+        if backslashes % 2:
+            beginning = joined[:-1]
+        else:
+            yield number, joined
+            beginning = ""
+    if beginning:
+        yield number, beginning
 
 
 def argument_parser(model: type[ServiceConfig], program: str | None = None) -> argparse.ArgumentParser:

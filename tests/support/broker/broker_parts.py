@@ -44,6 +44,7 @@ def broker_of(feed: Any, *, settings: dict[str, str] | None = None, **parts: Any
     missing = dict.fromkeys(
         (
             "controller",
+            "logins",
             "store",
             "cluster_copies",
             "partitions",

@@ -25,6 +25,7 @@ from ottla_broker.reconciliation import Reconciler
 from ottla_broker.refused_batches import RefusedBatches
 from ottla_broker.replication.fetcher_pool import FetcherPool
 from ottla_broker.replication.isr_updates import IsrUpdates
+from ottla_broker.sasl.logins import Logins
 from ottla_broker.telemetry.client_telemetry import ClientTelemetry
 from ottla_broker.topic_traffic import TrafficByTopic
 from ottla_core.clock import Clock
@@ -96,6 +97,7 @@ class Broker:
     config: BrokerConfig
     clock: Clock
     authorization: Authorization
+    logins: Logins
     feed: ClusterStateFeed
     membership: Membership
     controller: ControllerClient

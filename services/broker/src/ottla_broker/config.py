@@ -9,6 +9,8 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from ottla_broker.replication_config import ReplicationConfig
+from ottla_broker.sasl import sasl_settings
+from ottla_broker.sasl.sasl_settings import PeerLoginSettings, SaslSettings
 from ottla_broker.tls import tls_settings
 from ottla_broker.tls.tls_settings import TlsSettings
 from ottla_core.config import DescribedKey, HostPort, parse_address
@@ -16,14 +18,21 @@ from ottla_core.consumer_group_settings import ConsumerGroupSettings
 from ottla_core.errors import ConfigurationError, InvalidConfig
 from ottla_core.topic_config import TOPIC_CONFIG_DEFINITIONS, topic_defaults
 
-PLAINTEXT, SSL = "PLAINTEXT", "SSL"
-SECURITY_PROTOCOLS = (PLAINTEXT, SSL, "SASL_PLAINTEXT", "SASL_SSL")
+PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL = "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"
+SECURITY_PROTOCOLS = (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)
 """Kafka's; a listener of such a name has that protocol, unless `listener.security.protocol.map` says otherwise."""
 EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - nobody can connect to these, so they are refused
 MAX_INT = 2**31 - 1
 DEDUPE_BUFFER_BYTES_MIN = 1024 * 1024
 CONFIG_PROVIDERS = "config.providers"
-GATHERED = ("topic_settings", "config_providers", "tls_values")
+LISTENER_PREFIXES = (
+    tls_settings.PREFIX,
+    tls_settings.LISTENER_PREFIX,
+    sasl_settings.PREFIX,
+    sasl_settings.REAUTHENTICATION,
+)
+"""What settings begin with that are about listeners, and may differ between them."""
+GATHERED = ("topic_settings", "config_providers", "listener_values")
 """Fields that hold settings with keys of their own."""
 
 TOPIC_DEFAULT_KEYS: Mapping[str, str] = MappingProxyType(
@@ -113,6 +122,12 @@ Listeners = Annotated[tuple[ListenerAddress, ...], BeforeValidator(_parse_listen
 ListenerProtocols = Annotated[tuple[ListenerProtocol, ...], BeforeValidator(_parse_protocols)]
 
 
+def _listener_key_problem(key: str) -> str | None:
+    if sasl_settings.is_about_sasl(key):
+        return sasl_settings.unknown_key_problem(key)
+    return tls_settings.unknown_key_problem(key)
+
+
 def _paths(value: object) -> object:
     return tuple(Path(word.strip()) for word in value.split(",") if word.strip()) if isinstance(value, str) else value
 
@@ -200,6 +215,13 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
         alias="connections.max.idle.ms",
         ge=1,
         description="Milliseconds after which a connection on which nothing moves is closed.",
+    )
+    connection_failed_authentication_delay_ms: int = Field(
+        100,
+        alias="connection.failed.authentication.delay.ms",
+        ge=0,
+        le=10_000,
+        description="Milliseconds that a client waits until it is told that its login has failed.",
     )
     fetch_max_bytes: int = Field(
         55 * 1024 * 1024, alias="fetch.max.bytes", ge=1024, description="Largest fetch response, in bytes."
@@ -294,6 +316,27 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
         description="Milliseconds the broker waits for the controller when a client sets no limit.",
     )
 
+    delegation_token_secret_key: str | None = Field(
+        None,
+        alias="delegation.token.secret.key",
+        min_length=1,
+        repr=False,
+        description="Secret from which the secrets of delegation tokens follow; the same for all brokers. "
+        "Without it there are no tokens.",
+    )
+    delegation_token_max_lifetime_ms: int = Field(
+        604_800_000,
+        alias="delegation.token.max.lifetime.ms",
+        ge=1,
+        description="Milliseconds after which a delegation token expires, however often it is renewed.",
+    )
+    delegation_token_expiry_time_ms: int = Field(
+        86_400_000,
+        alias="delegation.token.expiry.time.ms",
+        ge=1,
+        description="Milliseconds after which a delegation token expires that is not renewed.",
+    )
+
     telemetry_max_bytes: int = Field(
         1024 * 1024,
         alias="telemetry.max.bytes",
@@ -328,9 +371,9 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
     """The settings among `TOPIC_DEFAULT_KEYS` that were given, by their broker names."""
     config_providers: Mapping[str, str] = Field(default_factory=dict, exclude=True)
     """`config.providers` and what is below it, as in Connect: what references in links' settings may refer to."""
-    tls_values: Mapping[str, str] = Field(default_factory=dict, exclude=True, repr=False)
-    """What begins with `ssl.` or `listener.name.`; see `tls/tls_settings.py`."""
-    open_prefixes: ClassVar[tuple[str, ...]] = (CONFIG_PROVIDERS, tls_settings.PREFIX, tls_settings.LISTENER_PREFIX)
+    listener_values: Mapping[str, str] = Field(default_factory=dict, exclude=True, repr=False)
+    """What begins with `LISTENER_PREFIXES`; see `tls/tls_settings.py` and `sasl/sasl_settings.py`."""
+    open_prefixes: ClassVar[tuple[str, ...]] = (CONFIG_PROVIDERS, *LISTENER_PREFIXES)
 
     @classmethod
     def fields_by_key(cls) -> Mapping[str, str]:
@@ -353,7 +396,7 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
                 DescribedKey(
                     key, f"default {default}", f"{meaning} Also as {tls_settings.LISTENER_PREFIX}NAME.{key}."
                 )
-                for key, (default, meaning) in tls_settings.DESCRIPTIONS.items()
+                for key, (default, meaning) in {**tls_settings.DESCRIPTIONS, **sasl_settings.DESCRIPTIONS}.items()
             ),
             *(
                 DescribedKey(key, "see the topic setting", f"Default of the topic setting {name}.")
@@ -366,14 +409,13 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
     def _gather_topic_settings(cls, values: Any) -> Any:
         given = {key: str(value) for key, value in values.items() if key in TOPIC_DEFAULT_KEYS}
         providers = {key: str(value) for key, value in values.items() if key.startswith(CONFIG_PROVIDERS)}
-        secured = (tls_settings.PREFIX, tls_settings.LISTENER_PREFIX)
-        tls = {key: str(value) for key, value in values.items() if key.startswith(secured)}
-        gathered = given | providers | tls
+        of_listeners = {key: str(value) for key, value in values.items() if key.startswith(LISTENER_PREFIXES)}
+        gathered = given | providers | of_listeners
         others = {key: value for key, value in values.items() if key not in gathered}
         return others | {
             "topic_settings": values.get("topic_settings", {}) | given,
             "config_providers": values.get("config_providers", {}) | providers,
-            "tls_values": values.get("tls_values", {}) | tls,
+            "listener_values": values.get("listener_values", {}) | of_listeners,
         }
 
     @field_validator("topic_settings")
@@ -420,25 +462,24 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
                 raise ValueError(
                     f"listener.security.protocol.map names no security protocol for the listener {listener.name}"
                 )
-            if protocol not in (PLAINTEXT, SSL):
-                raise ValueError(f"the listener {listener} asks for {protocol}; {PLAINTEXT} and {SSL} are available")
         return self
 
     @property
     def inter_broker_listener(self) -> str:
-        """The listener by which brokers fetch from each other: the one that is named, else the first without TLS."""
+        """The listener by which brokers fetch from each other: the one that is named, else the first plain one."""
         protocols = dict(self.listener_security_protocol_map)
         names = [listener.name for listener in self.listeners]
         plain = [name for name in names if protocols.get(name) == PLAINTEXT]
         return self.inter_broker_listener_name or (plain or names)[0]
 
     @model_validator(mode="after")
-    def _check_tls(self) -> Self:
-        problems = [problem for key in self.tls_values if (problem := tls_settings.unknown_key_problem(key))]
-        if problems:
+    def _check_listener_settings(self) -> Self:
+        if problems := [problem for key in self.listener_values if (problem := _listener_key_problem(key))]:
             raise ValueError("; ".join(problems))
         try:
             self.tls_of_listeners()
+            self.sasl_of_listeners()
+            self.peer_login()
         except ConfigurationError as error:
             raise ValueError(str(error)) from None
         return self
@@ -451,10 +492,34 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
         """
         protocols = dict(self.listener_security_protocol_map)
         return {
-            name: tls_settings.tls_settings(name, self.tls_values)
+            name: tls_settings.tls_settings(name, self.listener_values, has_logins=protocols[name] == SASL_SSL)
             for name, _, _ in self.listeners
-            if protocols.get(name) == SSL
+            if protocols.get(name) in (SSL, SASL_SSL)
         }
+
+    def sasl_of_listeners(self) -> dict[str, SaslSettings]:
+        """Return the SASL settings of each listener that has logins.
+
+        Raises:
+            ConfigurationError: they are not enough, or contradict each other.
+        """
+        protocols = dict(self.listener_security_protocol_map)
+        return {
+            name: sasl_settings.sasl_settings(name, self.listener_values)
+            for name, _, _ in self.listeners
+            if protocols.get(name) in (SASL_PLAINTEXT, SASL_SSL)
+        }
+
+    def peer_login(self) -> PeerLoginSettings | None:
+        """Return how this broker logs in to others, None where their listener has no logins.
+
+        Raises:
+            ConfigurationError: the settings do not say it.
+        """
+        listener = self.inter_broker_listener
+        if listener not in self.sasl_of_listeners():
+            return None
+        return sasl_settings.peer_login_settings(listener, self.listener_values)
 
     @model_validator(mode="after")
     def _check_advertised_listeners(self) -> Self:

@@ -24,7 +24,7 @@ import structlog
 
 from ottla_broker.callback_answer import CallbackAnswer
 from ottla_broker.channel import Channel
-from ottla_broker.connection_owner import ConnectionOwner
+from ottla_broker.connection_owner import ConnectionOwner, Gate
 from ottla_broker.outcome import Answer, Delayed, Outcome, Reply
 from ottla_broker.receive_buffer import UNRESERVED_FRAME_BYTES, PartialFrame
 from ottla_broker.request_times import MeasuredRequest, now_ns
@@ -58,7 +58,9 @@ class Connection:
         client_software: name and version of the client, as it says them in ApiVersions (KIP-511); None until then.
         peer: the client's host and port, for logs.
         listener_name: through which listener the client came.
-        principal: who the client is.
+        principal: who the client is; `ANONYMOUS` until it has logged in, where it has to.
+        is_token_authenticated: whether a delegation token proved it.
+        gate: what stands before its requests; None where all may pass.
         delayed: the requests that hold back the responses behind them and need not.
         last_active: when bytes last moved, by the loop's clock.
         measured: what measures the request that is being handled, if it is measured.
@@ -87,7 +89,9 @@ class Connection:
         "address",
         "client_software",
         "delayed",
+        "gate",
         "is_closed",
+        "is_token_authenticated",
         "last_active",
         "listener_name",
         "measured",
@@ -115,6 +119,8 @@ class Connection:
         self.peer = f"{peer[0]}:{peer[1]}"
         self.listener_name = listener_name
         self.principal = principal
+        self.is_token_authenticated = False
+        self.gate: Gate | None = None
         self.delayed: set[Delayed] = set()
         self.last_active = loop.time()
         self.measured: MeasuredRequest | None = None
@@ -308,11 +314,13 @@ class Connection:
         self._held = bytes(received[start:])
 
     def _check_size(self, size: int) -> None:
-        limit = self._owner.request_bytes_max
+        limit, setting = self._owner.request_bytes_max, "socket.request.max.bytes"
+        if self.gate is not None and (lower := self.gate.request_bytes_max) is not None:
+            limit, setting = min(limit, lower), "sasl.server.max.receive.size, before a login,"
         if not 0 < size <= limit:
             if size >> 16 == TLS_HANDSHAKE:
                 raise InvalidRequest(f"the client begins with TLS, and the listener {self.listener_name} has none")
-            raise InvalidRequest(f"a frame of {size} bytes (socket.request.max.bytes is {limit})")
+            raise InvalidRequest(f"a frame of {size} bytes ({setting} is {limit})")
 
     def _begin_frame(self, size: int, beginning: memoryview) -> None:
         """Give a frame that has not arrived whole a buffer, or stop reading until there is room for it."""
@@ -352,7 +360,8 @@ class Connection:
     # Handling
 
     def _handle(self, frame: memoryview) -> None:
-        outcome = self._owner.handle(frame, self)
+        gate = self.gate
+        outcome = self._owner.handle(frame, self) if gate is None else gate.handle(frame)
         measured = self.measured
         if measured is not None:
             self.measured = None

@@ -1,4 +1,4 @@
-"""What a connection needs of its listener."""
+"""What a connection needs of its listener, and of what stands before its requests."""
 
 from typing import TYPE_CHECKING, Protocol
 
@@ -7,6 +7,20 @@ from ottla_broker.receive_buffer import BufferPool, RequestBudget
 
 if TYPE_CHECKING:
     from ottla_broker.connection import Connection
+
+
+class Gate(Protocol):
+    """What stands before a connection's requests; see `sasl_gate.py`."""
+
+    @property
+    def request_bytes_max(self) -> int | None:
+        """The largest request, None where the broker's own limit holds."""
+
+    def is_overdue(self, now: float) -> bool:
+        """Return whether it waits too long for the client."""
+
+    def handle(self, frame: memoryview) -> Outcome:
+        """Handle a frame, or have it handled; as `ConnectionOwner.handle`."""
 
 
 class ConnectionOwner(Protocol):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from ottla_broker.config import TOPIC_DEFAULT_KEYS, BrokerConfig
+from ottla_broker.sasl import sasl_settings
 from ottla_broker.tls import tls_settings
 from ottla_core.client_metrics_config import CLIENT_METRICS_CONFIG_DEFINITIONS
 from ottla_core.cluster.state.model import Topic
@@ -166,7 +167,7 @@ def describe_broker(config: BrokerConfig, settings: BrokerSettings) -> list[Desc
     """Return every setting of a broker: its own, its throttles, and those that give topics their defaults."""
     return [
         *_describe_own_settings(config),
-        *_describe_tls_settings(config),
+        *_describe_listener_settings(config),
         *_describe_process_settings(config, settings),
         *_describe_throttles(settings),
         *_describe_topic_defaults(settings),
@@ -208,11 +209,11 @@ def _describe_own_settings(config: BrokerConfig) -> Iterator[DescribedConfig]:
         )
 
 
-def _describe_tls_settings(config: BrokerConfig) -> Iterator[DescribedConfig]:
-    """Yield the settings of TLS that hold for all listeners."""
-    for key, (_, meaning) in tls_settings.DESCRIPTIONS.items():
-        given = config.tls_values.get(key)
-        sensitive = key in tls_settings.SECRETS
+def _describe_listener_settings(config: BrokerConfig) -> Iterator[DescribedConfig]:
+    """Yield the settings of TLS and SASL that hold for all listeners."""
+    for key, (_, meaning) in {**tls_settings.DESCRIPTIONS, **sasl_settings.DESCRIPTIONS}.items():
+        given = config.listener_values.get(key)
+        sensitive = key in tls_settings.SECRETS | sasl_settings.SECRETS
         value = None if sensitive else given
         source = ConfigSource.DEFAULT if given is None else ConfigSource.STATIC_BROKER
         yield DescribedConfig(

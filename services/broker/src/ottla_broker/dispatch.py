@@ -60,6 +60,8 @@ from ottla_broker.handlers import (
     offset_for_leader_epoch,
     produce,
     push_telemetry,
+    sasl_authenticate,
+    sasl_handshake,
     unregister_broker,
     update_features,
 )
@@ -192,6 +194,7 @@ APIS: Mapping[int, Api] = dict(
         _group_api(14, relay, on_group(AclOperation.READ)),  # SyncGroup
         _several_groups_api(15, group_checks.describe_groups, "groups", "groups"),  # DescribeGroups
         _group_api(16, list_groups.handle, in_handler),
+        _api(17, sasl_handshake.handle, open_to_all),
         _api(
             API_VERSIONS_KEY, lambda broker, request: api_versions.handle(broker, request, APIS.values()), open_to_all
         ),
@@ -228,6 +231,7 @@ APIS: Mapping[int, Api] = dict(
         _api(33, alter_configs.handle, checks.configs(AclOperation.ALTER_CONFIGS)),
         _api(34, alter_replica_log_dirs.handle, on_cluster(AclOperation.ALTER)),
         _api(35, describe_log_dirs.handle, on_cluster(AclOperation.DESCRIBE)),
+        _api(36, sasl_authenticate.handle, open_to_all),
         _api(
             37,
             create_partitions.handle,

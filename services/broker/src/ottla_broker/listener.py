@@ -10,6 +10,7 @@ import socket
 import ssl
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import structlog
@@ -19,13 +20,17 @@ from ottla_broker.config import BrokerConfig
 from ottla_broker.connection import Connection
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.receive_buffer import BufferPool, RequestBudget
+from ottla_broker.sasl_gate import SaslGate
 from ottla_broker.tls.handshake import Handshake, why_failed
 from ottla_broker.tls.tls_channel import TlsChannel
 from ottla_core.background import start_recurring
+from ottla_core.clock import SystemClock
 from ottla_core.config import HostPort
 from ottla_core.errors import OttlaError
+from ottla_core.principal import ANONYMOUS
 
 if TYPE_CHECKING:
+    from ottla_broker.sasl.listener_sasl import ListenerSasl
     from ottla_broker.tls.listener_tls import Certificates, ListenerTls
 
 SHARED_BUFFER_BYTES = 256 * 1024
@@ -92,6 +97,7 @@ class Listener:
         *,
         files_for_connections: int = sys.maxsize,
         certificates: "Certificates | None" = None,
+        sasl: "Mapping[str, ListenerSasl] | None" = None,
     ) -> None:
         self._config = config
         self._sockets = sockets
@@ -110,6 +116,8 @@ class Listener:
         self.refused = 0
         self.failed_handshakes = 0
         self._certificates = certificates
+        self._sasl = sasl or {}
+        self._clock = SystemClock()
         self._handshakes: set[Handshake] = set()
         self._by_address: Counter[str] = Counter()
         self._wanting_budget: set[Connection] = set()
@@ -223,13 +231,20 @@ class Listener:
         if self._certificates is not None and listener_name in self._certificates:
             self._begin_handshake(self._certificates[listener_name], sock, (host, port), listener_name)
         else:
-            self.connections.add(Connection(PlainChannel(sock), (host, port), listener_name, self, self._loop))
+            self._add(Connection(PlainChannel(sock), (host, port), listener_name, self, self._loop))
+
+    def _add(self, connection: Connection) -> None:
+        self.connections.add(connection)
+        sasl = self._sasl.get(connection.listener_name)
+        if sasl is not None:
+            connection.gate = SaslGate(connection, sasl, self.handle, self._clock)
 
     def _begin_handshake(self, tls: "ListenerTls", sock: socket.socket, peer: tuple[str, int], listener: str) -> None:
         def done(secured: ssl.SSLSocket) -> None:
             self._handshakes.discard(handshake)
             try:
-                principal = tls.principal(secured)
+                # Where clients log in, a certificate lets them connect and says nothing else of them, as in Kafka.
+                principal = ANONYMOUS if listener in self._sasl else tls.principal(secured)
             except ValueError as error:  # OpenSSL accepts some certificates that are not well-formed
                 secured.close()
                 refused(f"the client's certificate cannot be read: {error}")
@@ -239,7 +254,7 @@ class Listener:
                 refused("no rule of ssl.principal.mapping.rules is for the name in the client's certificate")
                 return
             connection = Connection(TlsChannel(secured), peer, listener, self, self._loop, principal=principal)
-            self.connections.add(connection)
+            self._add(connection)
             connection.look_again()  # what came with the end of the handshake is with OpenSSL, not with the socket
 
         def failed(reason: str) -> None:
@@ -269,6 +284,9 @@ class Listener:
 
     def _close_if_idle(self, connection: Connection, now: float, idle_s: float) -> None:
         silent_s = now - connection.last_active
+        if connection.gate is not None and connection.gate.is_overdue(now):
+            connection.close("the login takes too long")
+            return
         if not connection.is_unread:
             self._unread_since.pop(connection, None)
         if connection.is_in_mid_request and silent_s > REQUEST_STALL_SECONDS:

@@ -51,6 +51,8 @@ from ottla_broker.replication.fetcher_pool import FetcherPool, fetch_settings
 from ottla_broker.replication.isr_updates import IsrUpdates
 from ottla_broker.replication.longest_log_searches import LongestLogSearches
 from ottla_broker.replication.throttle import ReplicationThrottles
+from ottla_broker.sasl.logins import Logins
+from ottla_broker.sasl.peer_login import connect_with_login, peer_security
 from ottla_broker.telemetry.client_telemetry import ClientTelemetry
 from ottla_broker.tls.connecting import PeerAccess
 from ottla_broker.topic_traffic import TrafficByTopic
@@ -105,7 +107,7 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
         closing.push_async_callback(rpc_server.stop)
 
         ports = {name: sock.getsockname()[1] for name, sock in sockets}
-        peers = certificates.peer_access(config.inter_broker_listener) if certificates is not None else PeerAccess()
+        peers = _with_login(config, _peer_access(config, certificates))
         broker = await _open_broker(config, ports, rpc_port, closing, tracing=tracing, peers=peers, tls=tls)
 
         def note_failed_log() -> None:
@@ -127,6 +129,9 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
             dispatcher,
             files_for_connections=share_files(open_files_limit()).connections,
             certificates=certificates,
+            sasl=broker.logins.of_listeners(
+                config.sasl_of_listeners(), config.connection_failed_authentication_delay_ms
+            ),
         )
 
         def apply(changed: BrokerConfig) -> None:
@@ -165,6 +170,20 @@ def _certificates(config: BrokerConfig) -> "Certificates | None":
 
     logger.info("listeners with TLS", listeners=[*settings], kernel_encrypts=kernel_can_encrypt())
     return Certificates(settings)
+
+
+def _peer_access(config: BrokerConfig, certificates: "Certificates | None") -> PeerAccess:
+    return PeerAccess() if certificates is None else certificates.peer_access(config.inter_broker_listener)
+
+
+def _with_login(config: BrokerConfig, access: PeerAccess) -> PeerAccess:
+    """Return how other brokers are reached, with a login where their listener has logins."""
+    settings = config.peer_login()
+    if settings is None:
+        return access
+    client_id = f"broker-{config.node_id}"
+    security = peer_security(settings, client_id)
+    return replace(access, connect=connect_with_login(access.connect, security, client_id), security=security)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +259,7 @@ async def _open_broker(
         config=config,
         clock=clock,
         authorization=_authorization(config, feed),
+        logins=Logins(lambda: feed.state.security, config.delegation_token_secret_key or "", clock),
         feed=feed,
         membership=place.membership,
         controller=controller,

@@ -29,9 +29,9 @@ class ScramMechanism(IntEnum):
 class ScramCredential:
     """What a server keeps of one user's password for one mechanism (RFC 5802, section 3)."""
 
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
     iterations: int
 
 

@@ -49,6 +49,16 @@ REQUESTS: Final[tuple[MetricDefinition, ...]] = (
         "ottla_broker_outdated_certificates",
         "Listeners that go on with a former certificate, as the files that replaced it cannot be used.",
     ),
+    _broker.counter(
+        "ottla_broker_authentications_total", "Logins of clients (SASL) that succeeded, renewed ones included."
+    ),
+    _broker.counter(
+        "ottla_broker_failed_authentications_total", "Logins of clients (SASL) that were refused or came to nothing."
+    ),
+    _broker.counter(
+        "ottla_broker_expired_sessions_total",
+        "Connections closed as the client asked for something after its login had expired.",
+    ),
     _broker.gauge("ottla_broker_fetch_sessions", "Fetch sessions that are kept."),
     _broker.gauge("ottla_broker_fetch_session_partitions", "Partitions in all fetch sessions."),
     _broker.counter("ottla_broker_fetch_session_evictions_total", "Fetch sessions that had to make way for others."),

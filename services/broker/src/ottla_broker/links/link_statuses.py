@@ -5,6 +5,7 @@ Each partition's status is known to the broker that leads it, so whoever is aske
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import replace
 from typing import Final
 
 from ottla_broker.config import BrokerConfig
@@ -12,7 +13,6 @@ from ottla_broker.tls.connecting import PeerAccess
 from ottla_core.client.async_connection import AsyncConnection
 from ottla_core.client.errors import AuthenticationFailed, Unreachable, UnsupportedByBroker
 from ottla_core.client.links import LinkStatus, Question, ask_links, keep_links, link_status
-from ottla_core.client.security import ClientSecurity
 from ottla_core.cluster.controller_rpc.link_api import LinkedPartitionState, LinkKeeping, PartitionStatus
 from ottla_core.cluster.state.model import ClusterState, Member
 from ottla_core.errors import KafkaError
@@ -91,10 +91,11 @@ class LinkStatuses:
         if endpoint is None:
             return None
         client_id = f"broker-{self._config.node_id}-links"
+        security = replace(self._peers.security, tls=self._peers.tls())
         try:
             async with asyncio.timeout(timeout_s):
                 connection = await AsyncConnection.open(
-                    endpoint.host, endpoint.port, security=ClientSecurity(tls=self._peers.tls()), client_id=client_id
+                    endpoint.host, endpoint.port, security=security, client_id=client_id
                 )
                 try:
                     return await ask_links(connection, question, timeout_s=timeout_s)

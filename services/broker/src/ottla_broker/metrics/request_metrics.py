@@ -7,6 +7,7 @@ from ottla_broker.fetch_sessions import FetchSessionCache
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.listener import Listener
 from ottla_broker.request_times import PARTS, ApiTimes
+from ottla_broker.sasl.listener_sasl import LoginCounts
 from ottla_core.observe.metrics import Metrics
 from ottla_core.observe.request_errors import errors_by_api
 from ottla_core.wire.messages import api_name
@@ -44,6 +45,13 @@ def show_connections(metrics: Metrics, listener: Listener) -> None:
     metrics.show_value("ottla_broker_connections", lambda: len(listener.connections))
     metrics.show_value("ottla_broker_failed_handshakes_total", lambda: listener.failed_handshakes)
     metrics.show_value("ottla_broker_outdated_certificates", lambda: listener.outdated_certificates)
+
+
+def show_logins(metrics: Metrics, counts: LoginCounts) -> None:
+    """Show what became of clients' logins."""
+    metrics.show_value("ottla_broker_authentications_total", lambda: counts.succeeded)
+    metrics.show_value("ottla_broker_failed_authentications_total", lambda: counts.failed)
+    metrics.show_value("ottla_broker_expired_sessions_total", lambda: counts.expired)
 
 
 def show_fetch_sessions(metrics: Metrics, sessions: FetchSessionCache) -> None:

@@ -15,6 +15,7 @@ from ottla_broker.metrics.request_metrics import (
     show_connections,
     show_fetch_sessions,
     show_group_relay,
+    show_logins,
     show_requests,
 )
 from ottla_core.cluster.etcd.times import show_etcd
@@ -40,6 +41,7 @@ def serve_metrics(broker: Broker, listener: Listener, dispatcher: Dispatcher, tr
     show_traces(metrics, tracing)
     show_requests(metrics, dispatcher)
     show_connections(metrics, listener)
+    show_logins(metrics, broker.logins.counts)
     show_fetch_sessions(metrics, broker.fetch_sessions)
     show_clients(metrics, broker.telemetry)
     show_logs(metrics, broker.partitions, broker.store)

@@ -8,8 +8,7 @@ At most one fetch is under way. Beside it there can be short requests whose answ
 while the leader holds a fetch back has the fetch answered at once, which `hurry` makes use of.
 
 Framing is that of all clients (`ottla_core/client/framing.py`). Versions are fixed, as brokers of one cluster know
-them. The channel has TLS where the listener has it; brokers have no logins yet. When they have, the login belongs
-into `open_by`, by `ottla_core/client/protocol.py`, before the first fetch.
+them. The channel has TLS where the listener has it, and the broker has logged in on it (`sasl/peer_login.py`).
 """
 
 import asyncio

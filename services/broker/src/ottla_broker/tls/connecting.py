@@ -4,11 +4,12 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ottla_broker.channel import Channel, PlainChannel
 from ottla_broker.tls.handshake import HANDSHAKE_SECONDS_MAX, why_failed
 from ottla_broker.tls.tls_channel import TlsChannel
+from ottla_core.client.security import ClientSecurity
 
 Connect = Callable[[str, int], Awaitable[Channel]]
 """Returns a channel to a host and port; raises OSError."""
@@ -52,12 +53,14 @@ class PeerAccess:
     """How this broker reaches others, by the listener that brokers use.
 
     Attributes:
-        connect: opens a channel.
+        connect: opens a channel, and logs in where the listener has logins.
         tls: returns the present context of clients, None where the listener has no TLS.
+        security: what connections log in by that are made otherwise; their TLS is that of `tls`.
     """
 
     connect: Connect = connect_plain
     tls: Callable[[], ssl.SSLContext | None] = _no_context
+    security: ClientSecurity = field(default_factory=ClientSecurity)
 
 
 async def _connect(host: str, port: int) -> socket.socket:

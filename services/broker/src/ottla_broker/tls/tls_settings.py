@@ -121,18 +121,22 @@ def unknown_key_problem(key: str) -> str | None:
     return f"{key}: {name} is no setting of a listener's TLS; there are {', '.join(DESCRIPTIONS)}"
 
 
-def tls_settings(listener: str, values: Mapping[str, str]) -> TlsSettings:
+def tls_settings(listener: str, values: Mapping[str, str], *, has_logins: bool = False) -> TlsSettings:
     """Return what the settings say for a listener.
 
     Args:
         listener: its name.
         values: all settings that begin with `ssl.` or `listener.name.`.
+        has_logins: whether clients log in by SASL. They need a certificate then only if the listener's own setting
+            says so, as in Kafka.
 
     Raises:
         ConfigurationError: they are not enough for TLS, or contradict each other.
     """
     own_prefix = f"{LISTENER_PREFIX}{listener.lower()}."
     given = {key: value for key, value in values.items() if key.startswith(PREFIX)}
+    if has_logins:
+        given.pop("ssl.client.auth", None)
     given |= {key.removeprefix(own_prefix): value for key, value in values.items() if key.startswith(own_prefix)}
     authentication = _client_authentication(given.get("ssl.client.auth", "none"))
     trusted = _store(given, "ssl.truststore", certificates="certificates")

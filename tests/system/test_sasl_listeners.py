@@ -1,0 +1,330 @@
+"""Logins on listeners with SASL, as clients that others wrote meet them, and as bytes that no client would send."""
+
+import asyncio
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError as AioKafkaError
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaProducer
+from kafka.errors import KafkaError as PythonKafkaError
+from kio.schema.api_versions.v3.request import ApiVersionsRequest
+from kio.schema.errors import ErrorCode
+from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
+from kio.schema.sasl_handshake.v0.request import SaslHandshakeRequest as SaslHandshakeRequestV0
+from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
+
+from tests.support.clients.raw_client import Closed, RawClient
+from tests.support.clients.raw_requests import metadata_request
+from tests.support.clusters.replicated_cluster import ReplicatedCluster
+from tests.support.eventually import eventually
+from tests.support.free_ports import LOOPBACK, free_ports
+from tests.support.servers.certificates import Certificates
+
+pytestmark = pytest.mark.slow
+
+TIMEOUT_S = 30
+TOPIC = "letters"
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+RIGHT = b"\0ann\0ann's secret"
+WRONG = b"\0ann\0bob's secret"
+REFUSAL = "Authentication failed during authentication due to invalid credentials with SASL mechanism PLAIN"
+
+
+class SaslCluster:
+    """A broker with two listeners with logins, one of them with TLS, and a plain one.
+
+    Attributes:
+        plain: address of the listener without TLS.
+        secured: address of the one with TLS.
+        short: address of one on which logins hold for a second and a half.
+    """
+
+    def __init__(self, directory: Path):
+        self.certificates = Certificates(directory / "certificates")
+        own = directory / "own.pem"
+        own.write_bytes(b"".join(self.certificates.path(f"server.{end}").read_bytes() for end in ("key", "pem")))
+        ports = free_ports(3)
+        self.plain, self.secured, self.short = (f"{LOOPBACK}:{port}" for port in ports)
+        self.cluster = ReplicatedCluster(
+            directory / "cluster",
+            brokers=1,
+            more_listeners={
+                1: (f"SASL_PLAINTEXT://{self.plain}", f"SASL_SSL://{self.secured}", f"SHORT://{self.short}")
+            },
+            broker_settings={
+                "listener.security.protocol.map": (
+                    "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,SHORT:SASL_PLAINTEXT"
+                ),
+                "ssl.keystore.location": str(own),
+                "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+                "sasl.server.max.receive.size": "20000",
+                **{
+                    f"listener.name.{name}.plain.sasl.jaas.config": (
+                        f'{PLAIN_MODULE} required user_ann="ann\'s secret" user_bob="bob\'s secret";'
+                    )
+                    for name in ("sasl_plaintext", "sasl_ssl", "short")
+                },
+                "listener.name.short.connections.max.reauth.ms": "1500",
+                "connection.failed.authentication.delay.ms": "200",
+                "offsets.topic.replication.factor": "1",
+            },
+        )
+
+    def client(
+        self, bootstrap: str, user: str = "ann", password: str = "ann's secret", mechanism: str = "PLAIN"
+    ) -> dict[str, Any]:
+        """Returns settings of librdkafka."""
+        protocol = "sasl_ssl" if bootstrap == self.secured else "sasl_plaintext"
+        return {
+            "bootstrap.servers": bootstrap,
+            "security.protocol": protocol,
+            "ssl.ca.location": str(self.certificates.path("ca.pem")),
+            "sasl.mechanism": mechanism,
+            "sasl.username": user,
+            "sasl.password": password,
+            "log_level": 0,
+        }
+
+    def log(self) -> str:
+        return self.cluster.brokers[1].process.log.read_text()
+
+
+@pytest.fixture(scope="module")
+def logins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslCluster]:
+    made = SaslCluster(tmp_path_factory.mktemp("sasl"))
+    with made.cluster:
+        made.cluster.create_topic(TOPIC, partitions=1)
+        yield made
+
+
+def publish(settings: dict[str, Any]) -> None:
+    told: list[KafkaError | None] = []
+    producer = Producer(settings)
+    producer.produce(TOPIC, b"value", partition=0, on_delivery=lambda error, _: told.append(error))
+    assert producer.flush(TIMEOUT_S) == 0
+    assert told == [None]
+
+
+def problem_of(settings: dict[str, Any]) -> str:
+    """Returns what librdkafka says of brokers that it cannot use."""
+    told: list[str] = []
+    admin = AdminClient({**settings, "error_cb": lambda error: told.append(error.str())})
+    with pytest.raises(KafkaException):
+        admin.list_topics(timeout=5)
+    eventually(lambda: admin.poll(0) or told, "the client says what is wrong")
+    return " ".join(told)
+
+
+@pytest.mark.parametrize("secured", [False, True], ids=["plaintext", "tls"])
+def test_librdkafka_logs_in(logins: SaslCluster, secured: bool) -> None:
+    publish(logins.client(logins.secured if secured else logins.plain))
+
+
+@pytest.mark.parametrize("secured", [False, True], ids=["plaintext", "tls"])
+@pytest.mark.parametrize(("user", "password"), [("ann", "bob's secret"), ("nobody", "ann's secret")])
+def test_librdkafka_is_told_the_same_for_every_wrong_login(
+    logins: SaslCluster, secured: bool, user: str, password: str
+) -> None:
+    assert REFUSAL in problem_of(logins.client(logins.secured if secured else logins.plain, user, password))
+
+
+def test_librdkafka_is_told_which_mechanisms_there_are(logins: SaslCluster) -> None:
+    settings = logins.client(logins.plain) | {
+        "sasl.mechanism": "OAUTHBEARER",
+        "enable.sasl.oauthbearer.unsecure.jwt": True,
+        "sasl.oauthbearer.config": "principal=ann",
+    }
+    assert "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" in problem_of(settings)
+
+
+@pytest.mark.parametrize("secured", [False, True], ids=["plaintext", "tls"])
+def test_kafka_python_logs_in_and_is_refused(logins: SaslCluster, secured: bool) -> None:
+    settings = {
+        "bootstrap_servers": logins.secured if secured else logins.plain,
+        "security_protocol": "SASL_SSL" if secured else "SASL_PLAINTEXT",
+        "ssl_cafile": str(logins.certificates.path("ca.pem")),
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "ann",
+    }
+    producer = KafkaProducer(**settings, sasl_plain_password="ann's secret")
+    try:
+        producer.send(TOPIC, b"value", partition=0).get(TIMEOUT_S)
+    finally:
+        producer.close()
+    with pytest.raises(PythonKafkaError):
+        KafkaProducer(**settings, sasl_plain_password="wrong", bootstrap_timeout_ms=3000, max_block_ms=3000)
+
+
+def test_aiokafka_logs_in_and_is_refused(logins: SaslCluster) -> None:
+    async def send(password: str) -> None:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=logins.plain,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="PLAIN",
+            sasl_plain_username="ann",
+            sasl_plain_password=password,
+        )
+        try:
+            await producer.start()
+            await producer.send_and_wait(TOPIC, b"value", partition=0)
+        finally:
+            await producer.stop()
+
+    asyncio.run(send("ann's secret"))
+    with pytest.raises(AioKafkaError):
+        asyncio.run(send("wrong"))
+
+
+def logged_in(client: RawClient, message: bytes = RIGHT) -> Any:
+    """Logs in by PLAIN, and returns the answer."""
+    assert client.ask(SaslHandshakeRequest(mechanism="PLAIN")).error_code is ErrorCode.none
+    return client.ask(SaslAuthenticateRequest(auth_bytes=message))
+
+
+def test_requests_pass_after_a_login_and_not_before(logins: SaslCluster) -> None:
+    request = metadata_request([])
+    with RawClient.to(logins.plain) as client:
+        versions = client.ask(ApiVersionsRequest(client_software_name="raw", client_software_version="1"))
+        assert {17, 36} <= {each.api_key for each in versions.api_keys}
+        answer = logged_in(client)
+        assert answer.error_code is ErrorCode.none
+        assert client.ask(request).brokers
+        assert client.ask(SaslHandshakeRequest(mechanism="PLAIN")).error_code is ErrorCode.illegal_sasl_state
+    with RawClient.to(logins.plain) as client:
+        client.send_request(request)
+        assert client.is_closed()
+    with RawClient.to(logins.plain) as client:
+        client.ask(SaslHandshakeRequest(mechanism="PLAIN"))
+        client.send_request(request)
+        assert client.is_closed()
+
+
+def test_a_refused_login_is_told_late_and_ends_the_connection(logins: SaslCluster) -> None:
+    with RawClient.to(logins.plain) as client:
+        answer = logged_in(client, WRONG)
+        assert answer.error_code is ErrorCode.sasl_authentication_failed
+        assert answer.error_message == REFUSAL
+        assert client.is_closed()
+    eventually(lambda: "wrong password of user 'ann'" in logins.log(), "the log has the reason")
+    assert "bob's secret" not in logins.log()
+
+
+def test_the_handshake_of_version_0_is_followed_by_bare_frames(logins: SaslCluster) -> None:
+    with RawClient.to(logins.plain) as client:
+        assert client.ask(SaslHandshakeRequestV0(mechanism="PLAIN")).error_code is ErrorCode.none
+        client.send_frame(RIGHT)
+        assert client.read_frame() == b""
+        assert client.ask(metadata_request([])).brokers
+    with RawClient.to(logins.plain) as client:
+        client.ask(SaslHandshakeRequestV0(mechanism="PLAIN"))
+        client.send_frame(WRONG)
+        with pytest.raises(Closed):
+            client.read_frame()
+
+
+def test_what_comes_too_early_is_not_handled(logins: SaslCluster) -> None:
+    """All frames of a login at once, and a request behind them that may pass only if the login succeeds."""
+    for message, passes in ((RIGHT, True), (WRONG, False)):
+        with RawClient.to(logins.plain) as client:
+            for request in (
+                SaslHandshakeRequest(mechanism="PLAIN"),
+                SaslAuthenticateRequest(auth_bytes=message),
+                metadata_request([]),
+            ):
+                client.send_request(request)
+            client.read_frame()
+            client.read_frame()
+            if passes:
+                assert client.read_frame()
+            else:
+                assert client.is_closed()
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"\0",
+        b"\0\x12",
+        b"\0\x11\0\x09\0\0\0\1\xff\xff",
+        b"\0\x11\0\1\0\0\0\1\xff\xff\x7f\xff",
+        b"GET / HTTP/1.1",
+    ],
+)
+def test_bytes_that_are_no_login_end_the_connection(logins: SaslCluster, frame: bytes) -> None:
+    with RawClient.to(logins.plain) as client:
+        client.send_frame(frame)
+        assert client.is_closed()
+    logins.cluster.brokers[1].process.check_running()
+
+
+def test_before_a_login_only_small_requests_are_taken(logins: SaslCluster) -> None:
+    with RawClient.to(logins.plain) as client:
+        client.send_bytes(struct.pack(">i", 20_001))
+        assert client.is_closed()
+
+
+def test_a_login_that_is_not_renewed_in_time_ends_with_the_next_request(logins: SaslCluster) -> None:
+    with RawClient.to(logins.short) as client:
+        answer = logged_in(client)
+        assert answer.session_lifetime.total_seconds() == 1.5
+
+        def expired() -> bool:
+            try:
+                client.ask(metadata_request([]))
+            except Closed:
+                return True
+            return False
+
+        eventually(expired, "the login has expired")
+
+
+def test_a_login_is_renewed_on_the_open_connection(logins: SaslCluster) -> None:
+    with RawClient.to(logins.short) as client:
+        logged_in(client)
+        renewals = 0
+
+        def renewed_thrice() -> bool:
+            nonlocal renewals
+            if client.ask(SaslHandshakeRequest(mechanism="PLAIN")).error_code is ErrorCode.none:
+                assert client.ask(SaslAuthenticateRequest(auth_bytes=RIGHT)).error_code is ErrorCode.none
+                renewals += 1
+            return renewals == 3
+
+        eventually(renewed_thrice, "the login was renewed three times, for longer than it holds")
+        assert client.ask(metadata_request([])).brokers
+
+
+def test_a_login_cannot_become_that_of_somebody_else(logins: SaslCluster) -> None:
+    with RawClient.to(logins.short) as client:
+        logged_in(client)
+        eventually(
+            lambda: client.ask(SaslHandshakeRequest(mechanism="PLAIN")).error_code is ErrorCode.none,
+            "the login may be renewed",
+        )
+        answer = client.ask(SaslAuthenticateRequest(auth_bytes=b"\0bob\0bob's secret"))
+        assert answer.error_code is ErrorCode.sasl_authentication_failed
+        assert "Cannot change principals" in answer.error_message
+        assert client.is_closed()
+
+
+def test_librdkafka_renews_its_login(logins: SaslCluster) -> None:
+    """It goes on over several lifetimes of its login without an error."""
+    told: list[Any] = []
+    producer = Producer({**logins.client(logins.short), "error_cb": told.append})
+    end = time.monotonic() + 3 * 1.5
+
+    def outlived() -> bool:
+        producer.produce(TOPIC, b"value", partition=0, on_delivery=lambda error, _: told.append(error))
+        assert producer.flush(TIMEOUT_S) == 0
+        return time.monotonic() > end
+
+    eventually(outlived, "records are published for three lifetimes of a login")
+    assert set(told) == {None}
