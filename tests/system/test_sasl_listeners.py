@@ -11,7 +11,13 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError as AioKafkaError
 from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
 from kafka import KafkaProducer
 from kafka.errors import KafkaError as PythonKafkaError
 from kio.schema.api_versions.v3.request import ApiVersionsRequest
@@ -22,6 +28,7 @@ from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
 from tests.support.clients.raw_client import Closed, RawClient
 from tests.support.clients.raw_requests import metadata_request
+from tests.support.clusters.ottla_command import Ottla
 from tests.support.clusters.replicated_cluster import ReplicatedCluster
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_ports
@@ -30,6 +37,8 @@ from tests.support.servers.certificates import Certificates
 pytestmark = pytest.mark.slow
 
 TIMEOUT_S = 30
+SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+PASSWORD = "pass=wörd, with commas"
 TOPIC = "letters"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 RIGHT = b"\0ann\0ann's secret"
@@ -104,6 +113,19 @@ def logins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslCluster]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def scram_user(logins: SaslCluster) -> str:
+    """A user who logs in by both variants of SCRAM with the password `PASSWORD`."""
+    create_user(logins, "zofie", PASSWORD)
+    return "zofie"
+
+
+def create_user(logins: SaslCluster, user: str, password: str) -> None:
+    both = [word for each in SCRAM for word in ("--mechanism", each)]
+    ottla = Ottla(logins.cluster.bootstrap)
+    ottla.run("user", "create", user, *both, "--password-file", "-", stdin=f"{password}\n".encode())
+
+
 def publish(settings: dict[str, Any]) -> None:
     told: list[KafkaError | None] = []
     producer = Producer(settings)
@@ -115,7 +137,8 @@ def publish(settings: dict[str, Any]) -> None:
 def problem_of(settings: dict[str, Any]) -> str:
     """Returns what librdkafka says of brokers that it cannot use."""
     told: list[str] = []
-    admin = AdminClient({**settings, "error_cb": lambda error: told.append(error.str())})
+    watched: dict[str, Any] = {**settings, "error_cb": lambda error: told.append(error.str())}
+    admin = AdminClient(watched)
     with pytest.raises(KafkaException):
         admin.list_topics(timeout=5)
     eventually(lambda: admin.poll(0) or told, "the client says what is wrong")
@@ -328,3 +351,117 @@ def test_librdkafka_renews_its_login(logins: SaslCluster) -> None:
 
     eventually(outlived, "records are published for three lifetimes of a login")
     assert set(told) == {None}
+
+
+@pytest.mark.parametrize("mechanism", SCRAM)
+@pytest.mark.parametrize("secured", [False, True], ids=["plaintext", "tls"])
+def test_librdkafka_logs_in_by_scram_and_is_refused(
+    logins: SaslCluster, scram_user: str, mechanism: str, secured: bool
+) -> None:
+    bootstrap = logins.secured if secured else logins.plain
+    publish(logins.client(bootstrap, scram_user, PASSWORD, mechanism))
+    for user in (scram_user, "nobody"):
+        assert f"invalid credentials with SASL mechanism {mechanism}" in problem_of(
+            logins.client(bootstrap, user, "wrong", mechanism)
+        )
+
+
+@pytest.mark.parametrize("mechanism", SCRAM)
+def test_python_clients_log_in_by_scram(logins: SaslCluster, scram_user: str, mechanism: str) -> None:
+    settings = {
+        "bootstrap_servers": logins.plain,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": scram_user,
+        "sasl_plain_password": PASSWORD,
+    }
+    producer = KafkaProducer(**settings)
+    try:
+        producer.send(TOPIC, b"value", partition=0).get(TIMEOUT_S)
+    finally:
+        producer.close()
+
+    async def send() -> None:
+        async with AIOKafkaProducer(**settings) as other:
+            await other.send_and_wait(TOPIC, b"value", partition=0)
+
+    asyncio.run(send())
+
+
+def test_users_are_created_changed_and_deleted_by_the_command(logins: SaslCluster) -> None:
+    ottla = Ottla(logins.cluster.bootstrap)
+    name = "a user, with = and ž"
+    create_user(logins, name, "first")
+    publish(logins.client(logins.plain, name, "first", SCRAM[1]))
+    listed = {each["user"]: each["mechanisms"] for each in ottla.json("user", "list")["users"]}
+    assert listed[name] == dict.fromkeys(SCRAM, 8192)
+    assert "" not in listed
+    refused = ottla.run("user", "create", name, "--password-file", "-", stdin=b"other\n", fails_with=1)
+    assert b"there is a user" in refused.stderr
+    ottla.run("user", "password", name, "--password-file", "-", stdin=b"its second password\n")
+    publish(logins.client(logins.plain, name, "its second password", SCRAM[0]))
+    assert "invalid credentials" in problem_of(logins.client(logins.plain, name, "first", SCRAM[0]))
+    ottla.run("user", "delete", name)
+    assert "invalid credentials" in problem_of(logins.client(logins.plain, name, "its second password", SCRAM[0]))
+    assert b"there is no user" in ottla.run("user", "delete", name, fails_with=1).stderr
+    assert "second password" not in logins.log()
+
+
+def test_librdkafka_administers_users(logins: SaslCluster) -> None:
+    """As Kafka answers: one result for each user, and the same refusals."""
+    admin = AdminClient({"bootstrap.servers": logins.cluster.bootstrap})
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 5000)
+    changes = [
+        UserScramCredentialUpsertion("rdkafka", info, b"its password"),
+        UserScramCredentialUpsertion("weak", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4095), b"p"),
+        UserScramCredentialUpsertion("slow", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 16385), b"p"),
+        UserScramCredentialUpsertion("twice", info, b"p"),
+        UserScramCredentialUpsertion("twice", info, b"q"),
+        UserScramCredentialDeletion("nobody", ScramMechanism.SCRAM_SHA_512),
+    ]
+    codes: dict[str, int | None] = {}
+    for user, future in admin.alter_user_scram_credentials(changes).items():
+        try:
+            future.result(TIMEOUT_S)
+            codes[user] = None
+        except KafkaException as refused:
+            codes[user] = refused.args[0].code()
+    assert codes == {
+        "rdkafka": None,
+        "weak": KafkaError.UNACCEPTABLE_CREDENTIAL,
+        "slow": KafkaError.UNACCEPTABLE_CREDENTIAL,
+        "twice": KafkaError.DUPLICATE_RESOURCE,
+        "nobody": KafkaError.RESOURCE_NOT_FOUND,
+    }
+    described = described_users(admin, "rdkafka").result(TIMEOUT_S)
+    (found,) = described.scram_credential_infos
+    assert (found.mechanism, found.iterations) == (ScramMechanism.SCRAM_SHA_256, 5000)
+    with pytest.raises(KafkaException) as unknown:
+        described_users(admin, "nobody").result(TIMEOUT_S)
+    assert unknown.value.args[0].code() == KafkaError.RESOURCE_NOT_FOUND
+    publish(logins.client(logins.plain, "rdkafka", "its password", SCRAM[0]))
+
+
+def described_users(admin: AdminClient, user: str) -> Any:
+    """The future of what a cluster says of one user."""
+    futures: Any = admin.describe_user_scram_credentials([user])
+    return futures[user]
+
+
+def test_an_unknown_user_is_shown_what_a_user_is_shown(logins: SaslCluster, scram_user: str) -> None:
+    """The same salt each time, as long as others' and with as many iterations."""
+
+    def challenge(user: str) -> tuple[bytes, bytes, bytes]:
+        with RawClient.to(logins.plain) as client:
+            client.ask(SaslHandshakeRequest(mechanism=SCRAM[0]))
+            answer = client.ask(SaslAuthenticateRequest(auth_bytes=f"n,,n={user},r=nonce".encode()))
+            assert answer.error_code is ErrorCode.none
+            nonce, salt, iterations = answer.auth_bytes.split(b",")
+            return nonce, salt, iterations
+
+    unknown, again, real = challenge("nobody"), challenge("nobody"), challenge(scram_user)
+    assert unknown[0] != again[0]
+    assert unknown[1:] == again[1:]
+    assert unknown[1] != real[1]
+    assert len(unknown[1]) == len(real[1])
+    assert challenge("somebody else")[1] != unknown[1]

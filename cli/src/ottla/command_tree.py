@@ -294,6 +294,17 @@ TREE = Group(
                 "reset-offsets": Command("group_offsets:reset_offsets", "Make a group go on somewhere else."),
             },
         ),
+        "user": Group(
+            "List, create and delete users who log in by SCRAM, and change passwords.",
+            {
+                "list": Command(
+                    "user:list_", "List the users of SCRAM, with the mechanisms for which they have a password."
+                ),
+                "create": Command("user:create", "Create a user who logs in by SCRAM."),
+                "password": Command("user:password", "Change a user's password."),
+                "delete": Command("user:delete", "Delete a user, or the password for one mechanism."),
+            },
+        ),
         "connect": _CONNECT,
         "mirror": _MIRROR,
         "cluster": _CLUSTER,

@@ -30,6 +30,7 @@ SECRET_KEYS = frozenset(
         "ssl.truststore.password",
         "sasl.jaas.config",
         "delegation.token.secret.key",
+        "scram.bootstrap.users",
     }
 )
 """Settings whose values are shown to nobody."""

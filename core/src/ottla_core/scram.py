@@ -9,6 +9,7 @@ Like Kafka's ScramFormatter, names and passwords are taken as UTF-8 without a no
 import hashlib
 import hmac
 import re
+from dataclasses import dataclass, field
 from typing import Final
 
 from ottla_core.cluster.state.security import ScramCredential, ScramMechanism
@@ -55,8 +56,22 @@ _BOOTSTRAP_ITEM: Final = re.compile(r"\s*(SCRAM-SHA-(?:256|512))=\[(.*?)\]\s*", 
 _BOOTSTRAP_FIELDS: Final = frozenset({"name", "password", "iterations"})
 
 
-def parse_bootstrap_users(text: str) -> tuple[tuple[ScramMechanism, str, str, int], ...]:
-    """Return mechanism, user, password and iterations of each credential in a setting.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BootstrapUser:
+    """A user who is created where there is none of that name."""
+
+    mechanism: ScramMechanism
+    name: str
+    password: str = field(repr=False)
+    iterations: int
+
+    def __str__(self) -> str:
+        """Return what may be shown of it."""
+        return f"{self.mechanism.sasl_name}=[name={self.name}]"
+
+
+def parse_bootstrap_users(text: str) -> tuple[BootstrapUser, ...]:
+    """Return the users in a setting.
 
     The form is that of Kafka's ``kafka-storage format --add-scram``, with semicolons between several:
     ``SCRAM-SHA-512=[name=admin,password=...]``. The password is the last field, as it may contain commas.
@@ -77,7 +92,10 @@ def parse_bootstrap_users(text: str) -> tuple[tuple[ScramMechanism, str, str, in
         iterations = fields.get("iterations", str(ITERATIONS_DEFAULT))
         if not iterations.isdecimal() or not ITERATIONS_MIN <= int(iterations) <= ITERATIONS_MAX:
             raise ConfigurationError(f"user {number}: iterations are {ITERATIONS_MIN} to {ITERATIONS_MAX}")
-        found.append((_MECHANISMS[matched[1]], fields["name"], password, int(iterations)))
+        mechanism = _MECHANISMS[matched[1]]
+        found.append(
+            BootstrapUser(mechanism=mechanism, name=fields["name"], password=password, iterations=int(iterations))
+        )
     return tuple(found)
 
 

@@ -99,7 +99,7 @@ class ClusterAdmin:
 
     def view(self) -> ClusterView:
         """Return brokers, topics and partitions as a broker knows them now."""
-        response = self._ask(message_of(MetadataRequest, topics=None, allow_auto_topic_creation=False))
+        response = self.ask(message_of(MetadataRequest, topics=None, allow_auto_topic_creation=False))
         brokers = {
             broker.node_id: BrokerView(broker.node_id, broker.host, broker.port, broker.rack)
             for broker in sorted(response.brokers, key=lambda each: each.node_id)
@@ -121,7 +121,7 @@ class ClusterAdmin:
     def controllers(self) -> tuple[int | None, tuple[int, ...]]:
         """Return the leading controller and all of them; nothing if the cluster does not tell."""
         try:
-            response = self._ask(_describe_quorum_request())
+            response = self.ask(_describe_quorum_request())
         except UnsupportedApi:
             return None, ()
         for each in (found for topic in response.topics for found in topic.partitions):
@@ -155,7 +155,7 @@ class ClusterAdmin:
     def is_controlled(self) -> bool | None:
         """Return whether a controller leads, as a broker knows; None if the cluster does not tell."""
         try:
-            response = self._ask(_describe_quorum_request())
+            response = self.ask(_describe_quorum_request())
         except UnsupportedApi:
             return None
         codes = [partition.error_code for topic in response.topics for partition in topic.partitions]
@@ -170,7 +170,7 @@ class ClusterAdmin:
 
         keys = tuple(f"{CLIENT_ID}-{number}" for number in range(COORDINATOR_KEYS))
         try:
-            response = self._ask(FindCoordinatorRequest(key_type=i8(GROUP_KEY), coordinator_keys=keys))
+            response = self.ask(FindCoordinatorRequest(key_type=i8(GROUP_KEY), coordinator_keys=keys))
         except UnsupportedApi:
             return None
         return any(each.error_code != ErrorCode.coordinator_not_available for each in response.coordinators)
@@ -222,7 +222,7 @@ class ClusterAdmin:
             ListPartitionReassignmentsRequest,
         )
 
-        response = self._ask(ListPartitionReassignmentsRequest(timeout=OPERATION_TIMEOUT, topics=None))
+        response = self.ask(ListPartitionReassignmentsRequest(timeout=OPERATION_TIMEOUT, topics=None))
         _check(response.error_code, response.error_message)
         return {
             TopicPartition(topic.name, partition.partition_index): Move(
@@ -246,7 +246,7 @@ class ClusterAdmin:
             alter_reassignments_v1.ReassignableTopic(name=TopicName(topic), partitions=tuple(entries))
             for topic, entries in partitions.items()
         )
-        response = self._ask(
+        response = self.ask(
             alter_reassignments_v1.AlterPartitionReassignmentsRequest(timeout=OPERATION_TIMEOUT, topics=topics)
         )
         _check(response.error_code, response.error_message)
@@ -267,7 +267,7 @@ class ClusterAdmin:
             elect_leaders_v2.TopicPartitions(topic=TopicName(topic), partitions=tuple(indexes))
             for topic, indexes in partitions.items()
         )
-        response = self._ask(
+        response = self.ask(
             elect_leaders_v2.ElectLeadersRequest(
                 election_type=i8(int(unclean)),
                 topic_partitions=None if names is None else topics,
@@ -293,7 +293,7 @@ class ClusterAdmin:
         )
         if not resources:
             return {}
-        response = self._ask(
+        response = self.ask(
             describe_configs_v4.DescribeConfigsRequest(
                 resources=resources, include_synonyms=False, include_documentation=False
             )
@@ -311,7 +311,7 @@ class ClusterAdmin:
         resource = describe_configs_v4.DescribeConfigsResource(
             resource_type=i8(CLIENT_METRICS_RESOURCE), resource_name=name, configuration_keys=None
         )
-        (result,) = self._ask(
+        (result,) = self.ask(
             describe_configs_v4.DescribeConfigsRequest(
                 resources=(resource,), include_synonyms=False, include_documentation=False
             )
@@ -323,7 +323,7 @@ class ClusterAdmin:
         """Return the names of the subscriptions to clients' metrics."""
         from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest  # noqa: PLC0415
 
-        response = self._ask(ListConfigResourcesRequest(resource_types=(i8(CLIENT_METRICS_RESOURCE),)))
+        response = self.ask(ListConfigResourcesRequest(resource_types=(i8(CLIENT_METRICS_RESOURCE),)))
         _check(response.error_code, None, "listing the subscriptions to clients' metrics")
         return sorted(
             each.resource_name
@@ -354,9 +354,7 @@ class ClusterAdmin:
             )
             for (kind, resource), configs in by_resource.items()
         )
-        response = self._ask(
-            alter_configs_v1.IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
-        )
+        response = self.ask(alter_configs_v1.IncrementalAlterConfigsRequest(resources=resources, validate_only=False))
         for each in response.responses:
             kind = RESOURCE_NAMES[each.resource_type]
             _check(each.error_code, each.error_message, f"the settings of {kind} {each.resource_name}")
@@ -365,7 +363,7 @@ class ClusterAdmin:
         """Have the cluster forget a broker that is gone for good."""
         from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest  # noqa: PLC0415
 
-        response = self._ask(UnregisterBrokerRequest(broker_id=BrokerId(broker_id)))
+        response = self.ask(UnregisterBrokerRequest(broker_id=BrokerId(broker_id)))
         _check(response.error_code, response.error_message, f"broker {broker_id}")
 
     def features(self) -> tuple[dict[str, int], dict[int, dict[str, tuple[int, int]]]]:
@@ -405,14 +403,19 @@ class ClusterAdmin:
             )
             for name, level in levels.items()
         )
-        response = self._ask(
+        response = self.ask(
             update_features_v2.UpdateFeaturesRequest(
                 timeout=OPERATION_TIMEOUT, feature_updates=updates, validate_only=validate_only
             )
         )
         _check(response.error_code, response.error_message)
 
-    def _ask(self, request: Any) -> Any:
+    def ask(self, request: Any) -> Any:
+        """Return any broker's answer to a request of the newest class.
+
+        Raises:
+            CommandError: the cluster cannot be reached, or does not let this client in.
+        """
         problems: list[str] = []
         if self._connection is None and not self._known:
             check_reachable(self._bootstrap, self._config)

@@ -18,6 +18,7 @@ from ottla_controller.configs import BrokerTarget, ClientMetricsTarget, ConfigPl
 from ottla_controller.feature_controller import FeatureController
 from ottla_controller.fenced_writer import FencedWriter, Write
 from ottla_controller.link_controller import LinkController
+from ottla_controller.login_controller import LoginController
 from ottla_controller.partition_change import TopicRules
 from ottla_controller.priority_lock import Urgency
 from ottla_controller.producer_ids import next_block
@@ -65,6 +66,7 @@ class ActiveController:
         replicas: the part that decides about replicas.
         links: the part that decides about links to other clusters.
         features: the part that decides about levels of features.
+        logins: the part that decides about users and delegation tokens.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class ActiveController:
         self.replicas = ReplicaController(self._changes, self._writes, default_rules)
         self.links = LinkController(self._changes, self._writes, defaults)
         self.features = FeatureController(self._changes, key_space)
+        self.logins = LoginController(self._changes, key_space)
         self._defaults = defaults
         self._group_limits = group_limits
         self._shards_examined: ClusterState | None = None

@@ -27,5 +27,8 @@ _RULES: Final[dict[str, CallRule]] = {
     "KeepLink": BY_THE_BROKER_NAMED,
     "RaiseLeaderEpochs": BY_THE_BROKER_NAMED,
     "PromoteLinked": BY_BROKERS,
+    "AlterScramCredentials": BY_BROKERS,
+    "CreateDelegationToken": BY_BROKERS,
+    "AlterDelegationToken": BY_BROKERS,
 }
 CALL_RULES: Final[CallRules] = {f"/ottla.controller.v1.Controller/{method}": rule for method, rule in _RULES.items()}

@@ -1,10 +1,26 @@
 """Settings of a controller."""
 
-from pydantic import Field
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
 
 from ottla_core.config import ClusterProcessConfig
 from ottla_core.consumer_group_settings import ConsumerGroupSettings
+from ottla_core.errors import ConfigurationError
+from ottla_core.scram import BootstrapUser, parse_bootstrap_users
 from ottla_core.trace_settings import TraceSettings
+
+
+def _bootstrap_users(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_bootstrap_users(value)
+    except ConfigurationError as error:
+        raise ValueError(str(error)) from None
+
+
+BootstrapUsers = Annotated[tuple[BootstrapUser, ...], BeforeValidator(_bootstrap_users)]
 
 
 class ControllerConfig(ConsumerGroupSettings, TraceSettings, ClusterProcessConfig):
@@ -43,6 +59,20 @@ class ControllerConfig(ConsumerGroupSettings, TraceSettings, ClusterProcessConfi
         ge=0,
         le=100,
         description="Percentage of the partitions preferring a broker that others may lead before these go back.",
+    )
+    scram_bootstrap_users: BootstrapUsers = Field(
+        (),
+        alias="scram.bootstrap.users",
+        repr=False,
+        description="Users of SCRAM that are created if there are none of these names: "
+        "SCRAM-SHA-512=[name=NAME,password=PASSWORD], separated by semicolons, as in Kafka's "
+        "`kafka-storage format --add-scram`. For the first administrator, and for brokers that log in to each other.",
+    )
+    delegation_token_expiry_check_interval_ms: int = Field(
+        3_600_000,
+        alias="delegation.token.expiry.check.interval.ms",
+        ge=100,
+        description="Milliseconds between two looks for delegation tokens that have expired, which are deleted.",
     )
     leader_imbalance_check_interval_seconds: int = Field(
         300,

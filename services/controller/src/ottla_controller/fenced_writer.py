@@ -48,13 +48,15 @@ class Write:
     """A put or, with `value` None, a deletion of a key that was last written at `replaces` (`ABSENT`: never).
 
     Attributes:
+        replaces: None where the state does not keep when the key was written, as of keys that only the controller
+            writes: then the fence alone keeps others from having changed it since this term decided.
         depends_on: other keys with the revisions at which they were created; they must not have gone or come anew.
         complete_below: a prefix and the revision after which no key may have been created below it.
     """
 
     key: str
     value: bytes | None
-    replaces: int
+    replaces: int | None
     depends_on: tuple[tuple[str, int], ...] = ()
     complete_below: tuple[str, int] | None = None
 
@@ -147,7 +149,7 @@ class FencedWriter:
         return await self._etcd.transaction(
             [
                 op.modified_at(self._election_key, fence),
-                *(op.modified_at(write.key, write.replaces) for write in chunk),
+                *(op.modified_at(write.key, write.replaces) for write in chunk if write.replaces is not None),
                 *(op.created_at(key, revision) for key, revision in dependencies),
                 *(op.none_created_after(*w.complete_below) for w in chunk if w.complete_below is not None),
             ],
@@ -231,7 +233,7 @@ def _conflicting(chunk: Sequence[Write], found: Sequence[KeyValue | None]) -> fr
     keys = frozenset(
         write.key
         for write, entry in zip(chunk, found, strict=False)
-        if (entry.mod_revision if entry is not None else op.ABSENT) != write.replaces
+        if write.replaces not in (None, entry.mod_revision if entry is not None else op.ABSENT)
         or not changed.isdisjoint(write.depends_on)
     )
     keys = keys or frozenset(write.key for write in chunk if write.complete_below is not None)

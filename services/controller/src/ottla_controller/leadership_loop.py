@@ -6,6 +6,7 @@ ends when the lease is lost, when another controller turns out to hold the elect
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from functools import partial
 
 import structlog
@@ -25,9 +26,11 @@ from ottla_core.cluster.state.keys import KeySpace
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import NotController, OttlaError, RequestTimedOut
+from ottla_core.scram import BootstrapUser
 
 STATE_TIMEOUT_S = 10.0
 RETRY_DELAY_S = 0.5
+USERS_RETRY_DELAY_S = 5.0
 
 log = structlog.get_logger("controller")
 
@@ -146,6 +149,14 @@ class LeadershipLoop:
             self._leadership, self._active = leadership, active
             changed.set()
             duties.append(start_recurring("elections and assignments", partial(_attend_to_changes, active, changed)))
+            interval_s = self._config.delegation_token_expiry_check_interval_ms / 1000
+            duties.append(start_recurring("expired tokens", partial(_delete_ended_tokens, active, interval_s)))
+            if self._config.scram_bootstrap_users:
+                duties.append(
+                    start_recurring(
+                        "bootstrap users", partial(_create_users, active, self._config.scram_bootstrap_users)
+                    )
+                )
             if self._config.auto_leader_rebalance_enable:
                 rebalancing = partial(
                     _rebalance_leaders,
@@ -186,6 +197,32 @@ async def _attend_to_changes(active: ActiveController, changed: asyncio.Event) -
         if has_failed:
             changed.set()
             await asyncio.sleep(RETRY_DELAY_S)
+
+
+async def _delete_ended_tokens(active: ActiveController, interval_s: float) -> None:
+    """Delete delegation tokens that have expired from time to time, until the term ends."""
+    while True:
+        await asyncio.sleep(interval_s)
+        try:
+            await active.logins.delete_ended_tokens()
+        except NotController:
+            return
+        except OttlaError as error:
+            log.error("expired delegation tokens are not deleted; trying again later", error=str(error))
+
+
+async def _create_users(active: ActiveController, users: Sequence[BootstrapUser]) -> None:
+    """Create the users of the settings that there are not, and come again until that is done."""
+    while True:
+        try:
+            await active.logins.create_missing(users)
+        except NotController:
+            return
+        except OttlaError as error:
+            log.error("users of scram.bootstrap.users are not created; trying again", error=str(error))
+            await asyncio.sleep(USERS_RETRY_DELAY_S)
+        else:
+            return
 
 
 async def _rebalance_leaders(replicas: ReplicaController, *, interval_s: float, imbalance_percentage: int) -> None:

@@ -5,6 +5,7 @@ import warnings
 
 from ottla_proto.gen.ottla import controller_pb2 as ottla__proto_dot_gen_dot_ottla_dot_controller__pb2
 from ottla_proto.gen.ottla import links_pb2 as ottla__proto_dot_gen_dot_ottla_dot_links__pb2
+from ottla_proto.gen.ottla import logins_pb2 as ottla__proto_dot_gen_dot_ottla_dot_logins__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -125,6 +126,21 @@ class ControllerStub:
                 request_serializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.PromoteRequest.SerializeToString,
                 response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.PromoteResponse.FromString,
                 _registered_method=True)
+        self.AlterScramCredentials = channel.unary_unary(
+                '/ottla.controller.v1.Controller/AlterScramCredentials',
+                request_serializer=ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.AlterScramCredentialsRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.AlterScramCredentialsResponse.FromString,
+                _registered_method=True)
+        self.CreateDelegationToken = channel.unary_unary(
+                '/ottla.controller.v1.Controller/CreateDelegationToken',
+                request_serializer=ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.CreateDelegationTokenRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.DelegationTokenResponse.FromString,
+                _registered_method=True)
+        self.AlterDelegationToken = channel.unary_unary(
+                '/ottla.controller.v1.Controller/AlterDelegationToken',
+                request_serializer=ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.AlterDelegationTokenRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.DelegationTokenResponse.FromString,
+                _registered_method=True)
 
 
 class ControllerServicer:
@@ -238,6 +254,24 @@ class ControllerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AlterScramCredentials(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreateDelegationToken(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AlterDelegationToken(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControllerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -330,6 +364,21 @@ def add_ControllerServicer_to_server(servicer, server):
                     servicer.PromoteLinked,
                     request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.PromoteRequest.FromString,
                     response_serializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.PromoteResponse.SerializeToString,
+            ),
+            'AlterScramCredentials': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterScramCredentials,
+                    request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.AlterScramCredentialsRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.AlterScramCredentialsResponse.SerializeToString,
+            ),
+            'CreateDelegationToken': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateDelegationToken,
+                    request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.CreateDelegationTokenRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.DelegationTokenResponse.SerializeToString,
+            ),
+            'AlterDelegationToken': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterDelegationToken,
+                    request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.AlterDelegationTokenRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.DelegationTokenResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -818,6 +867,87 @@ class Controller:
             '/ottla.controller.v1.Controller/PromoteLinked',
             ottla__proto_dot_gen_dot_ottla_dot_links__pb2.PromoteRequest.SerializeToString,
             ottla__proto_dot_gen_dot_ottla_dot_links__pb2.PromoteResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterScramCredentials(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ottla.controller.v1.Controller/AlterScramCredentials',
+            ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.AlterScramCredentialsRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.AlterScramCredentialsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateDelegationToken(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ottla.controller.v1.Controller/CreateDelegationToken',
+            ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.CreateDelegationTokenRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.DelegationTokenResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterDelegationToken(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ottla.controller.v1.Controller/AlterDelegationToken',
+            ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.AlterDelegationTokenRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.DelegationTokenResponse.FromString,
             options,
             channel_credentials,
             insecure,

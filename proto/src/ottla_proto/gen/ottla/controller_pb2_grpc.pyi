@@ -12,6 +12,7 @@ from collections import abc as _abc
 from grpc import aio as _aio
 from ottla_proto.gen.ottla import controller_pb2 as _controller_pb2
 from ottla_proto.gen.ottla import links_pb2 as _links_pb2
+from ottla_proto.gen.ottla import logins_pb2 as _logins_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -55,6 +56,9 @@ class ControllerStub:
     KeepLink: _grpc.UnaryUnaryMultiCallable[_links_pb2.KeepLinkRequest, _links_pb2.KeepLinkResponse]
     RaiseLeaderEpochs: _grpc.UnaryUnaryMultiCallable[_links_pb2.RaiseLeaderEpochsRequest, _links_pb2.RaiseLeaderEpochsResponse]
     PromoteLinked: _grpc.UnaryUnaryMultiCallable[_links_pb2.PromoteRequest, _links_pb2.PromoteResponse]
+    AlterScramCredentials: _grpc.UnaryUnaryMultiCallable[_logins_pb2.AlterScramCredentialsRequest, _logins_pb2.AlterScramCredentialsResponse]
+    CreateDelegationToken: _grpc.UnaryUnaryMultiCallable[_logins_pb2.CreateDelegationTokenRequest, _logins_pb2.DelegationTokenResponse]
+    AlterDelegationToken: _grpc.UnaryUnaryMultiCallable[_logins_pb2.AlterDelegationTokenRequest, _logins_pb2.DelegationTokenResponse]
 
 @_typing.type_check_only
 class ControllerAsyncStub(ControllerStub):
@@ -77,6 +81,9 @@ class ControllerAsyncStub(ControllerStub):
     KeepLink: _aio.UnaryUnaryMultiCallable[_links_pb2.KeepLinkRequest, _links_pb2.KeepLinkResponse]  # type: ignore[assignment]
     RaiseLeaderEpochs: _aio.UnaryUnaryMultiCallable[_links_pb2.RaiseLeaderEpochsRequest, _links_pb2.RaiseLeaderEpochsResponse]  # type: ignore[assignment]
     PromoteLinked: _aio.UnaryUnaryMultiCallable[_links_pb2.PromoteRequest, _links_pb2.PromoteResponse]  # type: ignore[assignment]
+    AlterScramCredentials: _aio.UnaryUnaryMultiCallable[_logins_pb2.AlterScramCredentialsRequest, _logins_pb2.AlterScramCredentialsResponse]  # type: ignore[assignment]
+    CreateDelegationToken: _aio.UnaryUnaryMultiCallable[_logins_pb2.CreateDelegationTokenRequest, _logins_pb2.DelegationTokenResponse]  # type: ignore[assignment]
+    AlterDelegationToken: _aio.UnaryUnaryMultiCallable[_logins_pb2.AlterDelegationTokenRequest, _logins_pb2.DelegationTokenResponse]  # type: ignore[assignment]
 
 class ControllerServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -204,5 +211,26 @@ class ControllerServicer(metaclass=_abc_1.ABCMeta):
         request: _links_pb2.PromoteRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_links_pb2.PromoteResponse, _abc.Awaitable[_links_pb2.PromoteResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def AlterScramCredentials(
+        self,
+        request: _logins_pb2.AlterScramCredentialsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_logins_pb2.AlterScramCredentialsResponse, _abc.Awaitable[_logins_pb2.AlterScramCredentialsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def CreateDelegationToken(
+        self,
+        request: _logins_pb2.CreateDelegationTokenRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_logins_pb2.DelegationTokenResponse, _abc.Awaitable[_logins_pb2.DelegationTokenResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def AlterDelegationToken(
+        self,
+        request: _logins_pb2.AlterDelegationTokenRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_logins_pb2.DelegationTokenResponse, _abc.Awaitable[_logins_pb2.DelegationTokenResponse]]: ...
 
 def add_ControllerServicer_to_server(servicer: ControllerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
