@@ -1,9 +1,13 @@
 """Logins on listeners with SASL, as clients that others wrote meet them, and as bytes that no client would send."""
 
 import asyncio
+import base64
 import struct
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +25,17 @@ from confluent_kafka.admin import (
 from kafka import KafkaProducer
 from kafka.errors import KafkaError as PythonKafkaError
 from kio.schema.api_versions.v3.request import ApiVersionsRequest
+from kio.schema.create_delegation_token.v3.request import CreatableRenewers, CreateDelegationTokenRequest
+from kio.schema.describe_delegation_token.v3.request import DescribeDelegationTokenRequest
 from kio.schema.errors import ErrorCode
+from kio.schema.expire_delegation_token.v2.request import ExpireDelegationTokenRequest
+from kio.schema.renew_delegation_token.v2.request import RenewDelegationTokenRequest
 from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_handshake.v0.request import SaslHandshakeRequest as SaslHandshakeRequestV0
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
+from kio.static.primitive import i64Timedelta
 
+from ottla_core.client.sasl import Scram
 from tests.support.clients.raw_client import Closed, RawClient
 from tests.support.clients.raw_requests import metadata_request
 from tests.support.clusters.ottla_command import Ottla
@@ -33,6 +43,7 @@ from tests.support.clusters.replicated_cluster import ReplicatedCluster
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_ports
 from tests.support.servers.certificates import Certificates
+from tests.support.servers.issuer import Issuer
 
 pytestmark = pytest.mark.slow
 
@@ -53,23 +64,34 @@ class SaslCluster:
         plain: address of the listener without TLS.
         secured: address of the one with TLS.
         short: address of one on which logins hold for a second and a half.
+        bearer: address of one that takes the tokens of `issuer`.
     """
 
     def __init__(self, directory: Path):
         self.certificates = Certificates(directory / "certificates")
         own = directory / "own.pem"
         own.write_bytes(b"".join(self.certificates.path(f"server.{end}").read_bytes() for end in ("key", "pem")))
-        ports = free_ports(3)
-        self.plain, self.secured, self.short = (f"{LOOPBACK}:{port}" for port in ports)
+        ports = free_ports(4)
+        self.plain, self.secured, self.short, self.bearer = (f"{LOOPBACK}:{port}" for port in ports)
+        self.issuer = Issuer()
+        keys = directory / "keys.json"
+        keys.write_bytes(self.issuer.key_set())
         self.cluster = ReplicatedCluster(
             directory / "cluster",
             brokers=1,
+            controller_settings={"delegation.token.expiry.check.interval.ms": "500"},
             more_listeners={
-                1: (f"SASL_PLAINTEXT://{self.plain}", f"SASL_SSL://{self.secured}", f"SHORT://{self.short}")
+                1: (
+                    f"SASL_PLAINTEXT://{self.plain}",
+                    f"SASL_SSL://{self.secured}",
+                    f"SHORT://{self.short}",
+                    f"BEARER://{self.bearer}",
+                )
             },
             broker_settings={
                 "listener.security.protocol.map": (
-                    "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,SHORT:SASL_PLAINTEXT"
+                    "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,SHORT:SASL_PLAINTEXT,"
+                    "BEARER:SASL_PLAINTEXT"
                 ),
                 "ssl.keystore.location": str(own),
                 "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
@@ -80,6 +102,10 @@ class SaslCluster:
                     )
                     for name in ("sasl_plaintext", "sasl_ssl", "short")
                 },
+                "listener.name.bearer.sasl.enabled.mechanisms": "OAUTHBEARER",
+                "listener.name.bearer.sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+                "listener.name.bearer.sasl.oauthbearer.expected.audience": "ottla",
+                "delegation.token.secret.key": "the secret of tokens",
                 "listener.name.short.connections.max.reauth.ms": "1500",
                 "connection.failed.authentication.delay.ms": "200",
                 "offsets.topic.replication.factor": "1",
@@ -465,3 +491,137 @@ def test_an_unknown_user_is_shown_what_a_user_is_shown(logins: SaslCluster, scra
     assert unknown[1] != real[1]
     assert len(unknown[1]) == len(real[1])
     assert challenge("somebody else")[1] != unknown[1]
+
+
+def bearer_client(logins: SaslCluster, token: str) -> dict[str, Any]:
+    """Settings of librdkafka with a token."""
+    return {
+        "bootstrap.servers": logins.bearer,
+        "security.protocol": "sasl_plaintext",
+        "sasl.mechanism": "OAUTHBEARER",
+        "oauth_cb": lambda _: (token, time.time() + 300),
+        "log_level": 0,
+    }
+
+
+def test_librdkafka_logs_in_by_a_token(logins: SaslCluster) -> None:
+    publish(bearer_client(logins, logins.issuer.token(aud=["ottla", "others"])))
+
+
+@pytest.mark.parametrize("fault", ["expired", "foreign", "other audience", "unsigned", "no token"])
+def test_a_token_that_does_not_hold_is_refused(logins: SaslCluster, fault: str) -> None:
+    token = {
+        "expired": lambda: logins.issuer.token(aud="ottla", life_s=-60),
+        "foreign": lambda: Issuer().token(aud="ottla"),
+        "other audience": lambda: logins.issuer.token(aud="others"),
+        "unsigned": lambda: "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbm4iLCJpYXQiOjEsImV4cCI6OTk5OTk5OTk5OX0.",
+        "no token": lambda: "word",
+    }[fault]()
+    told = problem_of(bearer_client(logins, token))
+    assert "invalid credentials with SASL mechanism OAUTHBEARER" in told or "invalid_token" in told
+    assert token not in logins.log()
+
+
+def test_a_login_by_a_token_holds_as_long_as_the_token(logins: SaslCluster) -> None:
+    with RawClient.to(logins.bearer) as client:
+        client.ask(SaslHandshakeRequest(mechanism="OAUTHBEARER"))
+        message = f"n,,\x01auth=Bearer {logins.issuer.token(aud='ottla', life_s=100)}\x01\x01".encode()
+        answer = client.ask(SaslAuthenticateRequest(auth_bytes=message))
+        assert answer.error_code is ErrorCode.none
+        assert 0 < answer.session_lifetime.total_seconds() <= 100
+
+
+@contextmanager
+def logged_in_by_scram(
+    logins: SaslCluster, user: str, password: str, *, by_token: bool = False
+) -> Iterator[RawClient]:
+    """A connection of a user of SCRAM, or of a delegation token."""
+    scram = Scram("sha512", user, password, "nonce")
+    if by_token:
+        scram._first += ",tokenauth=true"
+    with RawClient.to(logins.plain) as client:
+        client.ask(SaslHandshakeRequest(mechanism=SCRAM[1]))
+        message: bytes | None = scram.first()
+        while message is not None:
+            answer = client.ask(SaslAuthenticateRequest(auth_bytes=message))
+            if answer.error_code is not ErrorCode.none:
+                raise Closed(answer.error_message)
+            message = scram.respond(answer.auth_bytes)
+        yield client
+
+
+def create_token(client: RawClient, **changed: Any) -> Any:
+    asked = {"owner_principal_type": None, "owner_principal_name": None, "renewers": (), **changed}
+    return client.ask(CreateDelegationTokenRequest(max_lifetime=i64Timedelta.parse(timedelta(hours=1)), **asked))
+
+
+def test_a_delegation_token_stands_for_its_owner(logins: SaslCluster, scram_user: str) -> None:
+    with logged_in_by_scram(logins, scram_user, PASSWORD) as owner:
+        made = create_token(owner)
+        assert made.error_code is ErrorCode.none
+        assert made.principal_name == scram_user
+        password = base64.b64encode(made.hmac).decode()
+        with logged_in_by_scram(logins, made.token_id, password, by_token=True) as client:
+            assert client.ask(metadata_request([])).brokers
+            refused = create_token(client)
+            assert refused.error_code is ErrorCode.delegation_token_request_not_allowed
+        with pytest.raises(Closed), logged_in_by_scram(logins, made.token_id, "wrong", by_token=True):
+            pass
+        with pytest.raises(Closed), logged_in_by_scram(logins, made.token_id, password):
+            pass
+        shown = owner.ask(DescribeDelegationTokenRequest(owners=None))
+        assert made.token_id in {each.token_id for each in shown.tokens}
+        renewed = owner.ask(
+            RenewDelegationTokenRequest(hmac=made.hmac, renew_period=i64Timedelta.parse(timedelta(minutes=1)))
+        )
+        assert renewed.error_code is ErrorCode.none
+        assert renewed.expiry_timestamp < made.expiry_timestamp
+        ended = owner.ask(
+            ExpireDelegationTokenRequest(
+                hmac=made.hmac, expiry_time_period=i64Timedelta.parse(timedelta(milliseconds=-1))
+            )
+        )
+        assert ended.error_code is ErrorCode.none
+        with pytest.raises(Closed), logged_in_by_scram(logins, made.token_id, password, by_token=True):
+            pass
+        assert password not in logins.log()
+        assert made.hmac.hex() not in logins.log()
+
+
+def test_only_owners_and_renewers_end_tokens(logins: SaslCluster, scram_user: str) -> None:
+    create_user(logins, "renewer", PASSWORD)
+    create_user(logins, "stranger", PASSWORD)
+    renewer = CreatableRenewers(principal_type="User", principal_name="renewer")
+    with logged_in_by_scram(logins, scram_user, PASSWORD) as owner:
+        made = create_token(owner, renewers=(renewer,))
+        wrong = create_token(owner, renewers=(replace(renewer, principal_type="Group"),))
+        assert wrong.error_code is ErrorCode.invalid_principal_type
+    request = ExpireDelegationTokenRequest(
+        hmac=made.hmac, expiry_time_period=i64Timedelta.parse(timedelta(milliseconds=-1))
+    )
+    for user, code in (
+        ("stranger", ErrorCode.delegation_token_owner_mismatch),
+        ("renewer", ErrorCode.none),
+        (scram_user, ErrorCode.delegation_token_not_found),
+    ):
+        with logged_in_by_scram(logins, user, PASSWORD) as client:
+            assert client.ask(request).error_code is code
+
+
+def test_nobody_gets_a_token_who_has_not_logged_in(logins: SaslCluster) -> None:
+    with RawClient.to(logins.cluster.bootstrap) as client:
+        assert create_token(client).error_code is ErrorCode.delegation_token_request_not_allowed
+
+
+def test_tokens_that_have_expired_are_deleted(logins: SaslCluster, scram_user: str) -> None:
+    with logged_in_by_scram(logins, scram_user, PASSWORD) as owner:
+        made = create_token(owner)
+        owner.ask(
+            ExpireDelegationTokenRequest(hmac=made.hmac, expiry_time_period=i64Timedelta.parse(timedelta(seconds=1)))
+        )
+
+        def gone() -> bool:
+            shown = owner.ask(DescribeDelegationTokenRequest(owners=None))
+            return made.token_id not in {each.token_id for each in shown.tokens}
+
+        eventually(gone, "the controller has deleted the token")

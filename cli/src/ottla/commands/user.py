@@ -79,6 +79,7 @@ def create(
     iterations: IterationCount = 8192,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     properties: ClientProperties = None,
+    as_json: Json = False,
 ) -> None:
     """Create a user who logs in by SCRAM.
 
@@ -101,7 +102,7 @@ def create(
                 f"there is a user {name} already, for {has}; `ottla user password {name}` changes the password"
             )
         set_password(admin, name, read_password(password_file, name), chosen, iterations)
-    note(f"user {name} created")
+    _report(name, chosen, f"user {name} created", as_json=as_json)
 
 
 def password(
@@ -112,6 +113,7 @@ def password(
     iterations: IterationCount = 8192,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     properties: ClientProperties = None,
+    as_json: Json = False,
 ) -> None:
     """Change a user's password.
 
@@ -131,7 +133,7 @@ def password(
             raise CommandError(f"there is no user {name}; `ottla user create {name}` creates it")
         chosen = _numbers(mechanisms) if mechanisms else sorted(known)
         set_password(admin, name, read_password(password_file, name), chosen, iterations)
-    note(f"password of {name} changed")
+    _report(name, chosen, f"password of {name} changed", as_json=as_json)
 
 
 def delete(
@@ -141,6 +143,7 @@ def delete(
     yes: Yes = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     properties: ClientProperties = None,
+    as_json: Json = False,
 ) -> None:
     """Delete a user, or the password for one mechanism.
 
@@ -160,7 +163,14 @@ def delete(
         chosen = _numbers(mechanisms) if mechanisms else sorted(known)
         ask_at_terminal(f"Delete user {name}?", yes=yes)
         delete_credentials(admin, name, chosen)
-    note(f"user {name} deleted")
+    _report(name, chosen, f"user {name} deleted", as_json=as_json)
+
+
+def _report(name: str, mechanisms: "Sequence[ScramMechanism]", message: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"user": name, "mechanisms": [each.sasl_name for each in mechanisms]})
+    else:
+        note(message)
 
 
 def _numbers(mechanisms: "Sequence[Mechanism]") -> "list[ScramMechanism]":

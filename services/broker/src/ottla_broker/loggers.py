@@ -44,6 +44,7 @@ LOGGERS: Final = frozenset(
         "produce",
         "producer-ids",
         "replication",
+        "sasl",
         "rpc",
         "stop",
         "tls",

@@ -79,6 +79,7 @@ class SaslGate:
         "_handle",
         "_login",
         "_loop",
+        "_renewed_at",
         "_sasl",
     )
 
@@ -93,6 +94,7 @@ class SaslGate:
         self._exchange: Exchange | None = None
         self._login: Login | None = None
         self._expires_at = 0.0
+        self._renewed_at: float | None = None
 
     @property
     def request_bytes_max(self) -> int | None:
@@ -130,8 +132,9 @@ class SaslGate:
         assert self._login is not None
         now = self._loop.time()
         (api_key,) = _API_KEY.unpack_from(frame) if len(frame) >= _API_KEY.size else (-1,)
-        if api_key == SASL_HANDSHAKE_KEY and now - self._began_at >= RENEWAL_SECONDS_MIN:
-            self._authentication, self._began_at = Authentication(self._login), now
+        if api_key == SASL_HANDSHAKE_KEY and self._may_renew(now):
+            self._authentication = Authentication(self._login)
+            self._began_at = self._renewed_at = now
             for delayed in tuple(self._connection.delayed):
                 delayed.hurry()
             return self.handle(frame)
@@ -140,6 +143,9 @@ class SaslGate:
             self._connection.close("the login has expired and was not renewed")
             return None
         return self._handle(frame, self._connection)
+
+    def _may_renew(self, now: float) -> bool:
+        return self._renewed_at is None or now - self._renewed_at >= RENEWAL_SECONDS_MIN
 
     def _take_request(self, authentication: Authentication, frame: memoryview, header: RequestHeader) -> Outcome:
         if not 0 <= header.api_version <= newest_version(header.api_key):

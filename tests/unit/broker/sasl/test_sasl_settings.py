@@ -99,7 +99,9 @@ def test_settings_that_are_not_enough_are_refused(values: dict[str, str], said: 
 
 def test_brokers_need_a_login_among_themselves() -> None:
     values = {"sasl.enabled.mechanisms": "SCRAM-SHA-256,PLAIN", "sasl.mechanism.inter.broker.protocol": "PLAIN"}
-    with pytest.raises(ConfigurationError, match=r"username and password belong into listener\.name\.peers\.plain\.sasl"):
+    with pytest.raises(
+        ConfigurationError, match=r"username and password belong into listener\.name\.peers\.plain\.sasl"
+    ):
         peer_login_settings("PEERS", values)
     with pytest.raises(ConfigurationError, match="set it to one"):
         peer_login_settings("PEERS", {"sasl.enabled.mechanisms": "SCRAM-SHA-256,PLAIN"})

@@ -89,8 +89,9 @@ class ListenerSasl:
     def exchange(self, mechanism: str) -> Exchange:
         """Return a new exchange of an enabled mechanism."""
         if mechanism == PLAIN:
-            more = {} if self._password_file is None else self._password_file.passwords()
-            return Plain({**more, **self.settings.passwords})
+            if self._password_file is None:
+                return Plain(self.settings.passwords)
+            return Plain(self.settings.passwords, self._password_file.passwords())
         if mechanism == OAUTHBEARER:
             return Bearer()
         return Scram(_SCRAM[mechanism], token_urlsafe(NONCE_BYTES))

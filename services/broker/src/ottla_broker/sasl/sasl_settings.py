@@ -71,6 +71,14 @@ DESCRIPTIONS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Every setting with its default and a sentence."""
 LISTS: Final = frozenset({ENABLED, f"{_BEARER}expected.audience"})
+NUMBERS: Final = frozenset(
+    {
+        "sasl.server.max.receive.size",
+        REAUTHENTICATION,
+        f"{_BEARER}jwks.endpoint.refresh.ms",
+        f"{_BEARER}clock.skew.seconds",
+    }
+)
 SECRETS: Final = frozenset({JAAS})
 
 

@@ -1,0 +1,275 @@
+"""The gate before the requests of a connection: what passes, what does not, and how a login ends."""
+
+import asyncio
+import random
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from kio.schema.api_versions.v3.request import ApiVersionsRequest
+from kio.schema.errors import ErrorCode
+from kio.schema.sasl_authenticate.v1.request import SaslAuthenticateRequest
+from kio.schema.sasl_authenticate.v1.response import SaslAuthenticateResponse
+from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
+
+from ottla_broker.sasl.credentials import UserCredentials
+from ottla_broker.sasl.delegation_tokens import DelegationTokens
+from ottla_broker.sasl.listener_sasl import ListenerSasl, LoginCounts
+from ottla_broker.sasl.sasl_settings import SaslSettings
+from ottla_broker.sasl_gate import AUTHENTICATION_SECONDS_MAX, SaslGate
+from ottla_core.client import sasl as client_sasl
+from ottla_core.clock import SystemClock
+from ottla_core.cluster.state.security import ScramMechanism, SecurityState
+from ottla_core.errors import InvalidRequest
+from ottla_core.principal import ANONYMOUS, USER, Principal
+from ottla_core.scram import credential_of, salted_password
+from tests.support.clients.raw_client import decode_response, encode_request
+from tests.support.clients.raw_requests import metadata_request
+
+MECHANISM = ScramMechanism.SHA_256
+SALT = b"a salt of a user"
+STATE = SecurityState(
+    scram_credentials={
+        (MECHANISM, "ann"): credential_of(MECHANISM, salted_password(MECHANISM, "word", SALT, 4096), SALT, 4096)
+    }
+)
+RIGHT = b"\0bob\0word"
+SEEDS = 400
+
+
+@dataclass
+class Peer:
+    """Stands for the connection of a client."""
+
+    peer: str = "10.0.0.7:5"
+    listener_name: str = "CLIENTS"
+    principal: Principal = ANONYMOUS
+    is_token_authenticated: bool = False
+    gate: Any = None
+    is_closed: bool = False
+    is_idle: bool = True
+    delayed: frozenset[Any] = frozenset()
+    handled: list[bytes] = field(default_factory=list)
+
+    def close(self, reason: str = "") -> None:
+        self.is_closed = True
+
+
+def gated(*, lifetime_ms: int = 0, counts: LoginCounts | None = None) -> Peer:
+    """A connection with a gate; what passes is in `handled`."""
+    mechanisms = ("PLAIN", "SCRAM-SHA-256")
+    settings = SaslSettings(
+        mechanisms=mechanisms,
+        passwords={"bob": "word", "carla": "word"},
+        users_file="",
+        receive_bytes_max=1000,
+        reauthentication_ms=dict.fromkeys(mechanisms, lifetime_ms),
+        bearer=None,
+    )
+    users = UserCredentials(lambda: STATE, b"secret")
+    tokens = DelegationTokens(lambda: STATE, "", users, SystemClock())
+    sasl = ListenerSasl(
+        "CLIENTS",
+        settings,
+        failure_delay_s=0,
+        users=users,
+        find_token=tokens.find,
+        bearer=None,
+        counts=counts or LoginCounts(),
+    )
+    peer = Peer()
+
+    def handle(frame: memoryview, connection: Any) -> list[Any]:
+        assert connection is peer
+        peer.handled.append(bytes(frame))
+        return [b"handled"]
+
+    peer.gate = SaslGate(peer, sasl, handle, SystemClock())  # type: ignore[arg-type]
+    return peer
+
+
+async def send(peer: Peer, frame: bytes) -> bytes | None:
+    """What the client is answered, without its length."""
+    outcome = peer.gate.handle(memoryview(frame).toreadonly())
+    while isinstance(outcome, Awaitable):
+        outcome = await outcome
+    return None if outcome is None else b"".join(outcome)[4:]
+
+
+async def ask(peer: Peer, request: Any) -> bytes | None:
+    return await send(peer, encode_request(request, 1))
+
+
+async def log_in(peer: Peer, message: bytes = RIGHT) -> Any:
+    await ask(peer, SaslHandshakeRequest(mechanism="PLAIN"))
+    answer = await ask(peer, SaslAuthenticateRequest(auth_bytes=message))
+    assert answer is not None
+    return decode_response(answer, SaslAuthenticateResponse)[1]
+
+
+def test_the_gate_goes_with_the_login() -> None:
+    async def run() -> None:
+        peer = gated()
+        assert peer.gate.request_bytes_max == 1000
+        assert (await log_in(peer)).error_code is ErrorCode.none
+        assert peer.gate is None
+        assert peer.principal == Principal(USER, "bob")
+        assert not peer.handled
+
+    asyncio.run(run())
+
+
+def test_only_questions_for_versions_pass_before_a_login() -> None:
+    async def run() -> None:
+        peer = gated()
+        question = ApiVersionsRequest(client_software_name="c", client_software_version="1")
+        assert await ask(peer, question) == b"led"  # `send` leaves out four bytes
+        assert len(peer.handled) == 1
+        assert await ask(peer, metadata_request([])) is None
+        await asyncio.sleep(0)
+        assert peer.is_closed
+        assert len(peer.handled) == 1
+
+    asyncio.run(run())
+
+
+def test_a_login_may_not_take_for_ever() -> None:
+    async def run() -> None:
+        peer = gated(lifetime_ms=60_000)
+        now = asyncio.get_running_loop().time()
+        assert not peer.gate.is_overdue(now)
+        assert peer.gate.is_overdue(now + AUTHENTICATION_SECONDS_MAX + 1)
+        await log_in(peer)
+        assert not peer.gate.is_overdue(now + AUTHENTICATION_SECONDS_MAX + 1)
+        assert peer.gate.request_bytes_max is None
+
+    asyncio.run(run())
+
+
+def test_versions_are_not_asked_for_without_end() -> None:
+    async def run() -> None:
+        peer = gated()
+        question = ApiVersionsRequest(client_software_name="c", client_software_version="1")
+        for _ in range(10):
+            await ask(peer, question)
+        assert len(peer.handled) < 10
+
+    asyncio.run(run())
+
+
+def test_a_renewal_is_of_the_same_user_and_mechanism() -> None:
+    async def run() -> None:
+        counts = LoginCounts()
+        peer = gated(lifetime_ms=60_000, counts=counts)
+        assert (await log_in(peer)).session_lifetime.total_seconds() == 60
+        assert (await log_in(peer)).error_code is ErrorCode.none
+        assert counts.succeeded == 2
+        await send(peer, encode_request(SaslHandshakeRequest(mechanism="PLAIN"), 1))
+        assert len(peer.handled) == 1, "a second renewal within a second is no renewal, and handled as out of place"
+
+        other = gated(lifetime_ms=60_000)
+        await log_in(other)
+        refused = await log_in(other, b"\0carla\0word")
+        assert refused.error_code is ErrorCode.sasl_authentication_failed
+        assert "from User:bob: User:carla" in refused.error_message
+        assert other.principal == Principal(USER, "bob")
+
+    asyncio.run(run())
+
+
+def test_requests_in_the_middle_of_a_renewal_are_refused() -> None:
+    async def run() -> None:
+        peer = gated(lifetime_ms=60_000)
+        await log_in(peer)
+        await ask(peer, SaslHandshakeRequest(mechanism="PLAIN"))
+        assert await ask(peer, metadata_request([])) is None
+        await asyncio.sleep(0)
+        assert peer.is_closed
+        assert not peer.handled
+
+    asyncio.run(run())
+
+
+def test_a_recorded_login_by_scram_cannot_be_repeated() -> None:
+    async def run() -> None:
+        client = client_sasl.begin("SCRAM-SHA-256", "ann", "word", nonce="clientnonce")
+        peer = gated()
+        frames = [encode_request(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1)]
+        await send(peer, frames[-1])
+        message: bytes | None = client.first()
+        while message is not None:
+            frames.append(encode_request(SaslAuthenticateRequest(auth_bytes=message), 1))
+            answer = await send(peer, frames[-1])
+            assert answer is not None
+            message = client.respond(decode_response(answer, SaslAuthenticateResponse)[1].auth_bytes)
+        assert peer.principal == Principal(USER, "ann")
+
+        again = gated()
+        for frame in frames:
+            await send(again, frame)
+        assert again.principal == ANONYMOUS
+        assert again.gate is not None
+
+    asyncio.run(run())
+
+
+def test_changed_logins_let_nobody_in() -> None:
+    """Frames of right logins with bytes changed, cut, doubled and swapped; the seed is in the failure."""
+
+    async def run(seed: int) -> None:
+        drawn = random.Random(seed)
+        client = client_sasl.begin("SCRAM-SHA-256", "ann", "wrong", nonce="clientnonce")
+        frames = [
+            encode_request(ApiVersionsRequest(client_software_name="c", client_software_version="1"), 1),
+            encode_request(SaslHandshakeRequest(mechanism=drawn.choice(["PLAIN", "SCRAM-SHA-256", "x"])), 1),
+            encode_request(SaslAuthenticateRequest(auth_bytes=client.first()), 1),
+            encode_request(SaslAuthenticateRequest(auth_bytes=b"\0bob\0wore"), 1),
+            encode_request(metadata_request([]), 1),
+            client.first(),
+        ]
+        peer = gated(lifetime_ms=drawn.choice([0, 60_000]))
+        for _ in range(6):
+            frame = bytearray(drawn.choice(frames) if drawn.random() < 0.4 else frames[min(_, 5)])
+            for _ in range(drawn.choice([0, 0, 1, 3])):
+                place = drawn.randrange(len(frame))
+                frame[place : place + drawn.choice([0, 1, 4])] = drawn.randbytes(drawn.choice([0, 1, 1, 2]))
+            try:
+                await asyncio.wait_for(send(peer, bytes(frame)), 10)
+            except InvalidRequest:
+                return
+            if peer.is_closed:
+                return
+            assert peer.principal in (ANONYMOUS, Principal(USER, "bob")), "nobody is let in by chance"
+            assert peer.gate is not None
+
+    for seed in range(SEEDS):
+        try:
+            asyncio.run(run(seed))
+        except BaseException:
+            print(f"seed {seed}")
+            raise
+
+
+@pytest.mark.parametrize("user", ["ann", "nobody"])
+def test_a_wrong_password_is_told_like_an_unknown_user(user: str) -> None:
+    async def run() -> None:
+        counts = LoginCounts()
+        peer = gated(counts=counts)
+        await ask(peer, SaslHandshakeRequest(mechanism="SCRAM-SHA-256"))
+        client = client_sasl.begin("SCRAM-SHA-256", user, "wrong", nonce="clientnonce")
+        answer = await ask(peer, SaslAuthenticateRequest(auth_bytes=client.first()))
+        assert answer is not None
+        challenge = decode_response(answer, SaslAuthenticateResponse)[1]
+        proof = client.respond(challenge.auth_bytes)
+        assert proof is not None
+        answer = await ask(peer, SaslAuthenticateRequest(auth_bytes=proof))
+        assert answer is not None
+        refused = decode_response(answer, SaslAuthenticateResponse)[1]
+        assert refused.error_code is ErrorCode.sasl_authentication_failed
+        assert refused.error_message == (
+            "Authentication failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-256"
+        )
+        assert (counts.failed, counts.succeeded) == (1, 0)
+
+    asyncio.run(run())
