@@ -32,7 +32,7 @@ class Issuer:
     def key_set(self, *others: "Issuer") -> bytes:
         """The public keys of this issuer and of others."""
         keys = [each.key for each in (self, *others)]
-        return json.dumps(KeySet(keys).as_dict(private=False)).encode()
+        return json.dumps(KeySet([*keys]).as_dict(private=False)).encode()
 
     def token(self, subject: str = "ann", *, life_s: float = 300, key_id: str | None = None, **claims: object) -> str:
         """A token for a client; with an empty `key_id` it does not say by which key it is signed."""

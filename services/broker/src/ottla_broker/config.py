@@ -154,8 +154,8 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
     authorizer_class_name: Annotated[str, AfterValidator(_authorizer)] = Field(
         "",
         alias="authorizer.class.name",
-        description="StandardAuthorizer, also by Kafka's name, has the access control lists of the cluster decide what "
-        "clients may do; empty: every client may do everything. The same for all brokers.",
+        description="StandardAuthorizer, also by Kafka's name, has access control lists decide what clients "
+        "may do; empty: every client may do everything. The same for all brokers.",
     )
     super_users: Annotated[tuple[str, ...], BeforeValidator(_split_principals)] = Field(
         (),

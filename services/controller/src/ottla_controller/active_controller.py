@@ -12,6 +12,7 @@ from dataclasses import replace
 import structlog
 
 from ottla_controller import configs, topics
+from ottla_controller.acl_controller import AclController
 from ottla_controller.change_encoder import ChangeEncoder
 from ottla_controller.change_sequence import ChangeSequence
 from ottla_controller.configs import BrokerTarget, ClientMetricsTarget, ConfigPlan, GroupTarget, TopicTarget
@@ -66,6 +67,7 @@ class ActiveController:
         replicas: the part that decides about replicas.
         links: the part that decides about links to other clusters.
         features: the part that decides about levels of features.
+        acls: the part that decides about access control lists.
         logins: the part that decides about users and delegation tokens.
     """
 
@@ -87,6 +89,7 @@ class ActiveController:
         self.replicas = ReplicaController(self._changes, self._writes, default_rules)
         self.links = LinkController(self._changes, self._writes, defaults)
         self.features = FeatureController(self._changes, key_space)
+        self.acls = AclController(self._changes, key_space)
         self.logins = LoginController(self._changes, key_space)
         self._defaults = defaults
         self._group_limits = group_limits

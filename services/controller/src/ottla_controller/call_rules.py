@@ -27,6 +27,7 @@ _RULES: Final[dict[str, CallRule]] = {
     "KeepLink": BY_THE_BROKER_NAMED,
     "RaiseLeaderEpochs": BY_THE_BROKER_NAMED,
     "PromoteLinked": BY_BROKERS,
+    "AlterAcls": BY_BROKERS,
     "AlterScramCredentials": BY_BROKERS,
     "CreateDelegationToken": BY_BROKERS,
     "AlterDelegationToken": BY_BROKERS,

@@ -1,3 +1,4 @@
+from ottla_proto.gen.ottla import acls_pb2 as _acls_pb2
 from ottla_proto.gen.ottla import links_pb2 as _links_pb2
 from ottla_proto.gen.ottla import logins_pb2 as _logins_pb2
 from google.protobuf.internal import containers as _containers

@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from ottla_proto.gen.ottla import acls_pb2 as ottla__proto_dot_gen_dot_ottla_dot_acls__pb2
 from ottla_proto.gen.ottla import controller_pb2 as ottla__proto_dot_gen_dot_ottla_dot_controller__pb2
 from ottla_proto.gen.ottla import links_pb2 as ottla__proto_dot_gen_dot_ottla_dot_links__pb2
 from ottla_proto.gen.ottla import logins_pb2 as ottla__proto_dot_gen_dot_ottla_dot_logins__pb2
@@ -141,6 +142,11 @@ class ControllerStub:
                 request_serializer=ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.AlterDelegationTokenRequest.SerializeToString,
                 response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.DelegationTokenResponse.FromString,
                 _registered_method=True)
+        self.AlterAcls = channel.unary_unary(
+                '/ottla.controller.v1.Controller/AlterAcls',
+                request_serializer=ottla__proto_dot_gen_dot_ottla_dot_acls__pb2.AlterAclsRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_acls__pb2.AlterAclsResponse.FromString,
+                _registered_method=True)
 
 
 class ControllerServicer:
@@ -272,6 +278,12 @@ class ControllerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AlterAcls(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControllerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -379,6 +391,11 @@ def add_ControllerServicer_to_server(servicer, server):
                     servicer.AlterDelegationToken,
                     request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.AlterDelegationTokenRequest.FromString,
                     response_serializer=ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.DelegationTokenResponse.SerializeToString,
+            ),
+            'AlterAcls': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterAcls,
+                    request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_acls__pb2.AlterAclsRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_ottla_dot_acls__pb2.AlterAclsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -948,6 +965,33 @@ class Controller:
             '/ottla.controller.v1.Controller/AlterDelegationToken',
             ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.AlterDelegationTokenRequest.SerializeToString,
             ottla__proto_dot_gen_dot_ottla_dot_logins__pb2.DelegationTokenResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterAcls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ottla.controller.v1.Controller/AlterAcls',
+            ottla__proto_dot_gen_dot_ottla_dot_acls__pb2.AlterAclsRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_ottla_dot_acls__pb2.AlterAclsResponse.FromString,
             options,
             channel_credentials,
             insecure,

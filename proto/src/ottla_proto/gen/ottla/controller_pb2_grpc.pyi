@@ -10,6 +10,7 @@ response is the etcd revision that contains the changes: who has seen it in its 
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from ottla_proto.gen.ottla import acls_pb2 as _acls_pb2
 from ottla_proto.gen.ottla import controller_pb2 as _controller_pb2
 from ottla_proto.gen.ottla import links_pb2 as _links_pb2
 from ottla_proto.gen.ottla import logins_pb2 as _logins_pb2
@@ -59,6 +60,7 @@ class ControllerStub:
     AlterScramCredentials: _grpc.UnaryUnaryMultiCallable[_logins_pb2.AlterScramCredentialsRequest, _logins_pb2.AlterScramCredentialsResponse]
     CreateDelegationToken: _grpc.UnaryUnaryMultiCallable[_logins_pb2.CreateDelegationTokenRequest, _logins_pb2.DelegationTokenResponse]
     AlterDelegationToken: _grpc.UnaryUnaryMultiCallable[_logins_pb2.AlterDelegationTokenRequest, _logins_pb2.DelegationTokenResponse]
+    AlterAcls: _grpc.UnaryUnaryMultiCallable[_acls_pb2.AlterAclsRequest, _acls_pb2.AlterAclsResponse]
 
 @_typing.type_check_only
 class ControllerAsyncStub(ControllerStub):
@@ -84,6 +86,7 @@ class ControllerAsyncStub(ControllerStub):
     AlterScramCredentials: _aio.UnaryUnaryMultiCallable[_logins_pb2.AlterScramCredentialsRequest, _logins_pb2.AlterScramCredentialsResponse]  # type: ignore[assignment]
     CreateDelegationToken: _aio.UnaryUnaryMultiCallable[_logins_pb2.CreateDelegationTokenRequest, _logins_pb2.DelegationTokenResponse]  # type: ignore[assignment]
     AlterDelegationToken: _aio.UnaryUnaryMultiCallable[_logins_pb2.AlterDelegationTokenRequest, _logins_pb2.DelegationTokenResponse]  # type: ignore[assignment]
+    AlterAcls: _aio.UnaryUnaryMultiCallable[_acls_pb2.AlterAclsRequest, _acls_pb2.AlterAclsResponse]  # type: ignore[assignment]
 
 class ControllerServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -232,5 +235,12 @@ class ControllerServicer(metaclass=_abc_1.ABCMeta):
         request: _logins_pb2.AlterDelegationTokenRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_logins_pb2.DelegationTokenResponse, _abc.Awaitable[_logins_pb2.DelegationTokenResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def AlterAcls(
+        self,
+        request: _acls_pb2.AlterAclsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_acls_pb2.AlterAclsResponse, _abc.Awaitable[_acls_pb2.AlterAclsResponse]]: ...
 
 def add_ControllerServicer_to_server(servicer: ControllerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -23,7 +23,8 @@ from ottla_core.errors import CodedError, KafkaError
 
 def handle(broker: Broker, request: Request) -> Parts:
     """Answer with the tokens of the owners that are named, or of all."""
-    error, tokens = ErrorCode.none, ()
+    error = ErrorCode.none
+    tokens: tuple[DescribedDelegationToken, ...] = ()
     try:
         tokens = _described(broker, request)
     except KafkaError as refused:

@@ -1,0 +1,86 @@
+"""Which bindings of the access control lists come and go. Pure.
+
+Deletions come first. A binding that is there already is not written again, so a request that is repeated changes
+nothing.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from ottla_core.acl_filters import AclFilter, check_binding
+from ottla_core.acls import AclBinding
+from ottla_core.cluster.state.features import SECURITY_LEVEL
+from ottla_core.cluster.state.model import ClusterState
+from ottla_core.errors import PolicyViolation, UnsupportedVersion
+
+ACLS_MAX: Final = 50_000
+"""Bindings of a cluster: every process keeps all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class AclPlan:
+    """What is to be done.
+
+    Attributes:
+        created: new bindings by their ids.
+        deleted: the ids of those that go.
+        deleted_by: what each deletion found, in order.
+    """
+
+    created: Mapping[UUID, AclBinding]
+    deleted: Sequence[UUID]
+    deleted_by: Sequence[Sequence[AclBinding]]
+
+
+def plan_alterations(
+    creations: Sequence[AclBinding],
+    deletions: Sequence[AclFilter],
+    state: ClusterState,
+    new_id: Callable[[], UUID],
+) -> AclPlan:
+    """Return what a request comes to.
+
+    Args:
+        creations: bindings that are to be there.
+        deletions: of bindings that are to go.
+        state: of the cluster.
+        new_id: draws an id.
+
+    Raises:
+        UnsupportedVersion: the cluster is at a level of features without access control lists.
+        InvalidRequest: a binding cannot be for anything; nothing is done.
+        PolicyViolation: there would be too many; nothing is done.
+    """
+    check_level(state, "access control lists")
+    for binding in creations:
+        check_binding(binding)
+    left = dict(state.security.acls)
+    deleted: list[UUID] = []
+    deleted_by: list[list[AclBinding]] = []
+    for wanted in deletions:
+        found = [acl_id for acl_id, binding in left.items() if wanted.finds(binding)]
+        deleted_by.append([left.pop(acl_id) for acl_id in found])
+        deleted += found
+    known = set(left.values())
+    created = {new_id(): binding for binding in dict.fromkeys(creations) if binding not in known}
+    if created and len(left) + len(created) > ACLS_MAX:
+        raise PolicyViolation(
+            f"there are {len(left)} access control lists, and with {len(created)} more there would be more than "
+            f"{ACLS_MAX}; use prefixes"
+        )
+    return AclPlan(created, deleted, deleted_by)
+
+
+def check_level(state: ClusterState, what: str) -> None:
+    """See that the cluster is at a level of features at which all processes know of security.
+
+    Raises:
+        UnsupportedVersion: it is not.
+    """
+    if state.features.level < SECURITY_LEVEL:
+        raise UnsupportedVersion(
+            f"{what} need level {SECURITY_LEVEL} of ottla.version, and the cluster is at {state.features.level}: "
+            "ottla cluster features upgrade"
+        )
