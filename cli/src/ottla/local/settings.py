@@ -168,7 +168,8 @@ def check_settings(settings: Iterable[Setting], brokers: int) -> None:
             raise BadSetting(
                 f"each of {brokers} brokers needs an address of its own: broker-1:{each.key}={each.value}"
             )
-        if each.key == LISTENERS and "PLAINTEXT://" in each.value.upper():
+        names = {listener.partition("://")[0].strip().upper() for listener in each.value.split(",")}
+        if each.key == LISTENERS and "PLAINTEXT" in names:
             raise BadSetting(
                 f"{each.text}: `ottla up` has a listener PLAINTEXT of its own; give this one another name"
             )

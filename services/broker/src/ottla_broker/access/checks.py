@@ -195,7 +195,7 @@ def _without_settings(broker: Broker, request: Request, topic: Any) -> Any:
         return topic
     code = denial(ResourceKind.TOPIC).code
     return replace(
-        topic, topic_config_error_code=code, num_partitions=NOT_TOLD, replication_factor=NOT_TOLD, configs=None
+        topic, topic_config_error_code=code.value, num_partitions=NOT_TOLD, replication_factor=NOT_TOLD, configs=None
     )
 
 

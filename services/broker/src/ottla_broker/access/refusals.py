@@ -24,6 +24,8 @@ CREATE_PARTITIONS = 37
 ALTER_REPLICA_LOG_DIRS = 34
 DESCRIBE_PRODUCERS = 61
 ALTER_REASSIGNMENTS = 45
+ELECT_LEADERS = 43
+DESCRIBE_SCRAM_USERS, ALTER_SCRAM_USERS = 50, 51
 
 _ANSWERED: Final[Mapping[int, tuple[str, str]]] = {
     2: ("topics", "topics"),
@@ -43,6 +45,7 @@ _ANSWERED: Final[Mapping[int, tuple[str, str]]] = {
 
 _GROUP_ANSWERS: Final[Mapping[int, str]] = {
     group_responses.OFFSET_COMMIT: "topics",
+    group_responses.OFFSET_FETCH: "groups",
     group_responses.DESCRIBE_GROUPS: "groups",
     group_responses.DELETE_GROUPS: "results",
     group_responses.OFFSET_DELETE: "topics",
@@ -73,6 +76,20 @@ def refusal(api_key: int, api_version: int, message: Any, error: KafkaError) -> 
         return group_responses.error_response(api_key, api_version, message, error)
     response: type[Entity] = load_response_schema(api_key, api_version)
     told = {"error_code": error.code, "error_message": error.message}
+    if api_key == ELECT_LEADERS:
+        return message_of(
+            response,
+            replica_election_results=_of_elections(item_type(response, "replica_election_results"), message, told),
+            **told,
+        )
+    if api_key == DESCRIBE_SCRAM_USERS:
+        answer_type = item_type(response, "results")
+        described = tuple(message_of(answer_type, user=each.name, **told) for each in message.users or ())
+        return message_of(response, results=described, **told)
+    if api_key == ALTER_SCRAM_USERS:
+        users = dict.fromkeys(each.name for each in (*message.deletions, *message.upsertions))
+        answer_type = item_type(response, "results")
+        return message_of(response, results=tuple(message_of(answer_type, user=user, **told) for user in users))
     if api_key == ALTER_REPLICA_LOG_DIRS:
         return message_of(response, results=_of_log_dirs(item_type(response, "results"), message, told))
     if api_key not in _ANSWERED:
@@ -123,6 +140,20 @@ def _answer_to(answer_type: type[Entity], item: Any, told: Mapping[str, object])
                 for each in value
             )
     return message_of(answer_type, **values)
+
+
+def _of_elections(answer_type: type[Entity], message: Any, told: Mapping[str, object]) -> tuple[Entity, ...]:
+    partition_type = item_type(answer_type, "partition_result")
+    return tuple(
+        message_of(
+            answer_type,
+            topic=topic.topic,
+            partition_result=tuple(
+                message_of(partition_type, partition_id=index, **told) for index in topic.partitions
+            ),
+        )
+        for topic in message.topic_partitions or ()
+    )
 
 
 def _of_log_dirs(answer_type: type[Entity], message: Any, told: Mapping[str, object]) -> tuple[Entity, ...]:

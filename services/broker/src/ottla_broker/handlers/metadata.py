@@ -242,8 +242,8 @@ def _described(
         found = state.topics_by_id.get(topic_id) if name is None else state.topics.get(name)
         known = name if found is None else found.name
         if known is not None and not may_see(known):
-            # What a client may not see looks alike, whether it is there or not.
-            error = denial(ResourceKind.TOPIC).code if name is not None else ErrorCode.unknown_topic_id
+            # A name looks alike, whether it is there or not; an id is no secret, as nobody can guess one.
+            error = denial(ResourceKind.TOPIC).code
             yield TopicMetadata(error, name, topic_id if name is None else None), ()
         elif found is not None:
             yield _description(found, operations_on), found.partitions
