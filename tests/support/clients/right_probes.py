@@ -14,6 +14,7 @@ from uuid import UUID
 
 from kio.index import load_request_schema
 from kio.static.primitive import i32Timedelta
+from kio.static.protocol import Entity
 
 from ottla_core.wire.conversion import entity_in, message_of
 from tests.support.messages.record_batches import batch_of
@@ -64,7 +65,7 @@ class Probe:
         return made(load_request_schema(self.api_key, self.version), self.values(things))
 
 
-def made(message: type[Any], values: Mapping[str, Any]) -> Any:
+def made(message: type[Entity], values: Mapping[str, Any]) -> Any:
     """A message of these values; messages in it are mappings."""
     fields: dict[str, Any] = {}
     for name, value in values.items():
@@ -87,11 +88,12 @@ def _always(values: Mapping[str, Any]) -> Callable[[Things], Mapping[str, Any]]:
 
 
 def _configs(operation: str) -> Callable[[Things], Mapping[str, Any]]:
-    entries: Mapping[str, Any] = {
+    entries_of: Mapping[str, Mapping[str, Any]] = {
         "describe": {"configuration_keys": ("retention.ms", "log.retention.ms")},
         "alter": {"configs": ({"name": "retention.ms", "value": "604800000"},)},
         "increment": {"configs": ({"name": "retention.ms", "value": "604800000", "config_operation": 0},)},
-    }[operation]
+    }
+    entries = entries_of[operation]
     names = [(2, SEEN), (2, HIDDEN), (2, ABSENT)]
     if operation == "describe":
         names += [(4, "1"), (32, MINE), (32, THEIRS), (16, "subscription")]
