@@ -15,32 +15,36 @@ from kio.static.primitive import i64
 from ottla_broker.broker import Broker, Request
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.handlers.create_delegation_token import check_requests_allowed
-from ottla_broker.outcome import Parts
+from ottla_broker.long_responses import respond_in_thread
+from ottla_broker.outcome import Outcome, Parts
 from ottla_core.acls import AclOperation, ResourceKind
 from ottla_core.cluster.state.security import DelegationToken
 from ottla_core.errors import CodedError, KafkaError
+from ottla_core.slices import in_slices, started
 
 
-def handle(broker: Broker, request: Request) -> Parts:
+def handle(broker: Broker, request: Request) -> Outcome:
     """Answer with the tokens of the owners that are named, or of all."""
-    error = ErrorCode.none
-    tokens: tuple[DescribedDelegationToken, ...] = ()
+    return started(_handle(broker, request))
+
+
+async def _handle(broker: Broker, request: Request) -> Parts:
+    error, tokens = ErrorCode.none, tuple[DescribedDelegationToken, ...]()
     try:
-        tokens = _described(broker, request)
+        tokens = await _described(broker, request)
     except KafkaError as refused:
         error = refused.code
-    return request.respond(
-        DescribeDelegationTokenResponse(error_code=error, tokens=tokens, throttle_time=NO_THROTTLE)
-    )
+    response = DescribeDelegationTokenResponse(error_code=error, tokens=tokens, throttle_time=NO_THROTTLE)
+    return await respond_in_thread(request, response, len(tokens))
 
 
-def _described(broker: Broker, request: Request) -> tuple[DescribedDelegationToken, ...]:
+async def _described(broker: Broker, request: Request) -> tuple[DescribedDelegationToken, ...]:
     check_requests_allowed(broker, request)
     if not broker.logins.tokens.are_enabled:
         raise CodedError(ErrorCode.delegation_token_auth_disabled)
     owners = request.newest().owners
     named = None if owners is None else {f"{each.principal_type}:{each.principal_name}" for each in owners}
-    return tuple(
+    return await in_slices(
         _message_of(broker, token)
         for token in broker.state.security.delegation_tokens.values()
         if (named is None or not named.isdisjoint((token.owner, *token.renewers)))

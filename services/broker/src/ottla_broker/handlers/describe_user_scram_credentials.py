@@ -12,27 +12,39 @@ from kio.static.primitive import i8, i32
 
 from ottla_broker.broker import Broker, Request
 from ottla_broker.handlers.api_versions import NO_THROTTLE
-from ottla_broker.outcome import Parts
+from ottla_broker.long_responses import respond_in_thread
+from ottla_broker.outcome import Outcome, Parts
+from ottla_broker.sasl.credentials import Credentials
+from ottla_core.cluster.state.security import ScramMechanism
 from ottla_core.scram import NOBODY
+from ottla_core.slices import in_slices, started
 
 
-def handle(broker: Broker, request: Request) -> Parts:
+def handle(broker: Broker, request: Request) -> Outcome:
     """Answer with the mechanisms and iterations of the users that are named, or of all."""
-    credentials: dict[str, list[CredentialInfo]] = {}
-    for (mechanism, user), credential in broker.state.security.scram_credentials.items():
-        if user != NOBODY:
-            info = CredentialInfo(mechanism=i8(mechanism), iterations=i32(credential.iterations))
-            credentials.setdefault(user, []).append(info)
-    counts = Counter(each.name for each in request.newest().users or ()) or dict.fromkeys(credentials, 1)
-    results = tuple(_described(user, count, credentials.get(user, [])) for user, count in counts.items())
-    return request.respond(
-        DescribeUserScramCredentialsResponse(
-            throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None, results=results
-        )
+    return started(_handle(broker, request))
+
+
+async def _handle(broker: Broker, request: Request) -> Parts:
+    known = broker.state.security.scram_credentials
+    named = request.newest().users
+    if named:
+        counts: dict[str, int] = Counter(each.name for each in named)
+    else:
+        counts = dict.fromkeys((user for _, user in known if user != NOBODY), 1)
+    results = await in_slices(_described(user, count, known) for user, count in counts.items())
+    response = DescribeUserScramCredentialsResponse(
+        throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None, results=results
     )
+    return await respond_in_thread(request, response, len(results))
 
 
-def _described(user: str, count: int, infos: list[CredentialInfo]) -> DescribeUserScramCredentialsResult:
+def _described(user: str, count: int, known: Credentials) -> DescribeUserScramCredentialsResult:
+    infos = tuple(
+        CredentialInfo(mechanism=i8(mechanism), iterations=i32(known[mechanism, user].iterations))
+        for mechanism in ScramMechanism
+        if user != NOBODY and (mechanism, user) in known
+    )
     error, reason = ErrorCode.none, None
     if count > 1:
         error, reason = (
@@ -44,7 +56,6 @@ def _described(user: str, count: int, infos: list[CredentialInfo]) -> DescribeUs
             ErrorCode.resource_not_found,
             f"Attempt to describe a user credential that does not exist: {user}",
         )
-    shown = () if error else tuple(sorted(infos, key=lambda info: info.mechanism))
     return DescribeUserScramCredentialsResult(
-        user=user, error_code=error, error_message=reason, credential_infos=shown
+        user=user, error_code=error, error_message=reason, credential_infos=() if count > 1 else infos
     )
