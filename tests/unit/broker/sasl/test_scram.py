@@ -138,3 +138,10 @@ def test_messages_after_the_end_are_refused() -> None:
 
 def test_a_credential_shows_no_key() -> None:
     assert "stored_key" not in repr(found())
+
+
+def test_a_client_that_may_be_tricked_out_of_channel_binding_is_refused() -> None:
+    """Its proof is right, but somebody on the way has changed what it said of channel binding."""
+    step = begun(b"y" + FIRST[1:]).respond(FINAL)
+    assert isinstance(step, Refused)
+    assert "another beginning" in step.reason
