@@ -35,6 +35,7 @@ from kio.schema.sasl_handshake.v0.request import SaslHandshakeRequest as SaslHan
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from kio.static.primitive import i64Timedelta
 
+from ottla_broker.sasl_gate import AUTHENTICATION_SECONDS_MAX
 from ottla_core.client.sasl import Scram
 from tests.support.clients.raw_client import Closed, RawClient
 from tests.support.clients.raw_requests import metadata_request
@@ -318,6 +319,38 @@ def test_before_a_login_only_small_requests_are_taken(logins: SaslCluster) -> No
     with RawClient.to(logins.plain) as client:
         client.send_bytes(struct.pack(">i", 20_001))
         assert client.is_closed()
+
+
+def test_half_open_and_slow_logins_hold_up_nobody_and_end(logins: SaslCluster) -> None:
+    """Those that say nothing, those that stop within a frame, and those that stop within the login."""
+    waiting = [RawClient.to(logins.plain) for _ in range(150)]
+    try:
+        for client in waiting[:50]:
+            client.send_bytes(struct.pack(">i", 10_000) + bytes(5000))
+        for client in waiting[50:100]:
+            client.send_request(SaslHandshakeRequest(mechanism="PLAIN"))
+        publish(logins.client(logins.plain))
+        for client in waiting:
+            assert client.is_closed(within_s=2 * AUTHENTICATION_SECONDS_MAX)
+    finally:
+        for client in waiting:
+            client.close()
+
+
+def test_many_wrong_logins_are_logged_in_part_and_hold_up_nobody(logins: SaslCluster) -> None:
+    before = logins.log().count("login failed")
+    clients = [RawClient.to(logins.plain) for _ in range(300)]
+    try:
+        for client in clients:
+            client.send_request(SaslHandshakeRequest(mechanism="PLAIN"))
+            client.send_request(SaslAuthenticateRequest(auth_bytes=WRONG))
+        publish(logins.client(logins.plain))
+        for client in clients:
+            assert client.is_closed()
+    finally:
+        for client in clients:
+            client.close()
+    assert 0 < logins.log().count("login failed") - before < 300
 
 
 def test_a_login_that_is_not_renewed_in_time_ends_with_the_next_request(logins: SaslCluster) -> None:

@@ -56,9 +56,9 @@ def _may_describe(broker: Broker, request: Request, token: DelegationToken) -> b
     if str(request.principal) in (token.owner, *token.renewers):
         return True
     permits = broker.authorization.permits
-    return permits(request, AclOperation.DESCRIBE, ResourceKind.DELEGATION_TOKEN, token.token_id) or permits(
-        request, AclOperation.DESCRIBE_TOKENS, ResourceKind.USER, token.owner
-    )
+    return permits(
+        request, AclOperation.DESCRIBE, ResourceKind.DELEGATION_TOKEN, token.token_id, is_listing=True
+    ) or permits(request, AclOperation.DESCRIBE_TOKENS, ResourceKind.USER, token.owner, is_listing=True)
 
 
 def _message_of(broker: Broker, token: DelegationToken) -> DescribedDelegationToken:
