@@ -123,6 +123,7 @@ def test_a_broker_listens_at_more_addresses_but_several_not_at_the_same():
         check_settings([for_all], 3)
     with pytest.raises(BadSetting, match="another name"):
         check_settings([parse_setting("broker:listeners=plaintext://h:1")], 1)
+    check_settings([parse_setting("broker:listeners=SASL_PLAINTEXT://h:1,SASL_SSL://h:2")], 1)
     with pytest.raises(BadSetting, match="decided by"):
         parse_setting("connect:listeners=http://h:1")
 
