@@ -145,11 +145,11 @@ test-monitoring: setup ## dashboards and alerts: each alert fires, and each quer
 	-@scripts/ensure-prometheus
 	@$(call suite,monitoring,tests/monitoring)
 
-faults: setup ## let processes and their network fail, seed after seed: MINUTES=60 SEED=1 (root: with partitions)
-	@$(PYTHON) -m tests.faults --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+faults: setup ## let processes and their network fail, seed after seed: MINUTES=60 SEED=1 SECURE=1 (root: with partitions)
+	@$(PYTHON) -m tests.faults --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(SECURE),--secure)
 
 faults-mirror: setup ## the same with two clusters, mirror workers and linked topics: MINUTES=60 SEED=1
-	@$(PYTHON) -m tests.faults --mirror --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+	@$(PYTHON) -m tests.faults --mirror --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(SECURE),--secure)
 
 faults-caught: setup ## show that the fault harness notices broken rules (about half an hour, needs root)
 	$(PYTHON) -m pytest -q tests/faults -m broken_rules

@@ -57,6 +57,7 @@ def _trial(options: argparse.Namespace, seed: int, directory: Path) -> Outcome:
             kinds=frozenset(options.kinds),
             factor=options.factor,
             loopback=options.loopback,
+            secure=options.secure,
             java=options.java or _draws_java(seed),
         )
     )
@@ -71,6 +72,7 @@ def _mirror_trial(options: argparse.Namespace, seed: int, directory: Path) -> Ou
             seconds=options.seconds,
             kinds=frozenset(options.kinds),
             loopback=options.loopback,
+            secure=options.secure,
         )
     )
 
@@ -90,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--loopback", action="store_true", help="without network namespaces")
     parser.add_argument("--java", action="store_true", help="with Kafka's own clients in the load of all seeds")
     parser.add_argument("--mirror", action="store_true", help="two clusters, mirror workers and a link between them")
+    parser.add_argument("--secure", action="store_true", help="with certificates between processes and to etcd")
     parser.add_argument("--keep", action="store_true", help="keep data and logs of trials without problems, too")
     parser.add_argument("--dir", type=Path, help="where data and logs go")
     return parser

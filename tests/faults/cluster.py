@@ -20,6 +20,7 @@ from ottla.local.etcd_binary import find_etcd
 from tests.faults import faulty_disk
 from tests.faults.cluster_process import ClusterProcess, look_at, wait_until_ready
 from tests.faults.fault import BROKER, CONTROLLER, COORDINATOR, ETCD, Members, id_of, role_of
+from tests.faults.inner_security import InnerSecurity
 from tests.faults.network import Network
 from tests.faults.synced_files import drop_unsynced
 from tests.support.clusters import watched_service
@@ -62,6 +63,7 @@ class ClusterSettings:
         disk_bytes: how large these are, in memory.
         faulty_disks: the brokers whose disks may be slow, hang, fail, or lack descriptors.
         watched: whether brokers note how long their event loops were held up.
+        secure: whether processes, and brokers among each other, show certificates, and etcd knows them as its users.
     """
 
     lease_ttl_ms: int = LEASE_TTL_MS
@@ -72,6 +74,7 @@ class ClusterSettings:
     disk_bytes: int = DISK_BYTES_MIN
     faulty_disks: Collection[str] = ()
     watched: bool = False
+    secure: bool = False
 
 
 class Cluster:
@@ -89,7 +92,11 @@ class Cluster:
         self._settings = settings
         self._closing = ExitStack()
         self.bootstrap = ",".join(f"{network.address_of(name)}:{KAFKA_PORT}" for name in members.of(BROKER))
-        self.etcd_endpoints = [f"http://{network.address_of(each)}:{ETCD_CLIENT_PORT}" for each in members.of(ETCD)]
+        self._security = InnerSecurity(directory, CLUSTER_NAME, members, network) if settings.secure else None
+        self._scheme = "https" if settings.secure else "http"
+        self.etcd_endpoints = [
+            f"{self._scheme}://{network.address_of(each)}:{ETCD_CLIENT_PORT}" for each in members.of(ETCD)
+        ]
         self.processes = {name: self._process(name) for name in members.all}
 
     def __enter__(self) -> Self:
@@ -117,6 +124,8 @@ class Cluster:
         first = self.processes[self.members.of(CONTROLLER)[0]]
         for name in self.members.of(ETCD):
             self.processes[name].start()
+        if self._security is not None:
+            self._security.make_users(self.etcd_endpoints[0])
         first.start()
         eventually(first.is_ready, f"{first.name} is ready", within_s=START_DEADLINE_S)
         for process in self.processes.values():
@@ -139,6 +148,10 @@ class Cluster:
             eventually(process.has_stopped, f"{name} has stopped", within_s=STOP_DEADLINE_S)
         for name in self.members.of(ETCD):
             self.processes[name].kill()
+
+    def etcdctl_options(self) -> list[str]:
+        """What etcdctl needs to reach etcd."""
+        return [] if self._security is None else self._security.etcdctl_options()
 
     def problems(self) -> Iterator[str]:
         """Processes that ended by themselves."""
@@ -238,9 +251,9 @@ class Cluster:
 
     def _etcd_command(self, name: str) -> list[str]:
         def peer(member: str) -> str:
-            return f"http://{self._network.address_of(member)}:{ETCD_PEER_PORT}"
+            return f"{self._scheme}://{self._network.address_of(member)}:{ETCD_PEER_PORT}"
 
-        client = f"http://{self._network.address_of(name)}:{ETCD_CLIENT_PORT}"
+        client = f"{self._scheme}://{self._network.address_of(name)}:{ETCD_CLIENT_PORT}"
         flags = {
             "name": name,
             "data-dir": str(self.directory / name / "data"),
@@ -252,6 +265,7 @@ class Cluster:
             "heartbeat-interval": str(ETCD_HEARTBEAT_MS),
             "election-timeout": str(ETCD_ELECTION_MS),
             "log-level": "info",
+            **(self._security.etcd_flags(name) if self._security is not None else {}),
         }
         # What is written survives kill -9 without fsync, and the machine does not crash here.
         return [str(find_etcd().path), *(f"--{key}={value}" for key, value in flags.items()), "--unsafe-no-fsync"]
@@ -273,6 +287,10 @@ class Cluster:
                 "broker.rack": RACKS[(id_of(name) - 1) % len(RACKS)],
                 **BROKER_PROPERTIES,
             }
+            if self._security is not None:
+                properties |= self._security.listener_properties(name, properties["listeners"], address)
+        if self._security is not None:
+            properties |= self._security.process_properties(name)
         if role == CONTROLLER:
             properties["min.insync.replicas"] = BROKER_PROPERTIES["min.insync.replicas"]
         properties |= self._settings.services.get(role, {})

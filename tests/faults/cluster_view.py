@@ -164,13 +164,13 @@ class ClusterView:
             consumer.close()
 
 
-def partition_versions(endpoints: Sequence[str]) -> Iterator[Version]:
-    """Everything that etcd has ever held about partitions, in the order of revisions."""
+def partition_versions(endpoints: Sequence[str], options: Sequence[str] = ()) -> Iterator[Version]:
+    """Everything that etcd has ever held about partitions, in the order of revisions; `options` are etcdctl's."""
     prefix = f"/ottla/{CLUSTER_NAME}/partitions/"
     # The watch goes on for ever; everything from before its start comes at once.
     watch = ""
     for within_s in WATCHED_S:
-        watch = watch or _etcdctl(endpoints, "watch", "--prefix", "--rev=1", prefix, within_s=within_s)
+        watch = watch or _etcdctl(endpoints, *options, "watch", "--prefix", "--rev=1", prefix, within_s=within_s)
     assert watch, "etcd tells nothing of partitions"
     for text in watch.splitlines():
         for event in json.loads(text).get("Events", []):

@@ -22,6 +22,7 @@ class Plan:
         kinds: what may happen, as far as the machine lets it.
         programs: what Python runs instead of a role's service; of mirrors, instead of the target's and the workers'.
         loopback: whether to do without network namespaces where they could be had.
+        secure: whether processes show each other and etcd certificates.
     """
 
     seed: int
@@ -31,6 +32,7 @@ class Plan:
     kinds: frozenset[Kind] = frozenset(Kind)
     programs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     loopback: bool = False
+    secure: bool = False
 
 
 @dataclass(slots=True)

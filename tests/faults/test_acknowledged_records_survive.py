@@ -24,6 +24,13 @@ def test_a_fault_schedule_costs_no_acknowledged_record(tmp_path: Path) -> None:
     assert not outcome.problems, outcome.report()
 
 
+def test_certificates_between_processes_cost_no_acknowledged_record_either(tmp_path: Path) -> None:
+    plan = TrialPlan(seed=SEED, directory=tmp_path / f"seed-{SEED}", seconds=12, loopback=True, secure=True)
+    outcome = run_trial(plan)
+    print(outcome.summary())
+    assert not outcome.problems, outcome.report()
+
+
 @pytest.mark.requires("kafka")
 def test_kafkas_own_clients_keep_their_records_as_well(tmp_path: Path) -> None:
     outcome = run_trial(TrialPlan(seed=SEED + 1, directory=tmp_path / "java", seconds=15, java=True))

@@ -112,6 +112,7 @@ def run_trial(plan: TrialPlan) -> Outcome:
             disk_bytes=max(DISK_BYTES_MIN, int(plan.seconds * DISK_BYTES_PER_SECOND)),
             faulty_disks=frozenset().union(*map(schedule.targets_of, DISK_FAULTS)),
             watched=True,
+            secure=plan.secure,
         )
         cluster = closing.enter_context(Cluster(plan.directory, network, members, settings))
         outcome = Outcome(plan.seed, schedule, plan.directory)
@@ -171,7 +172,7 @@ class _Trial:
         self._tell("comparing replicas")
         partitions = self._view.settled()
         self._outcome.problems += self._topic_problems({topic for topic, _ in partitions})
-        versions = list(partition_versions(self._cluster.etcd_endpoints))
+        versions = list(partition_versions(self._cluster.etcd_endpoints, self._cluster.etcdctl_options()))
         self._outcome.problems += state_problems(versions)
         unsure = led_by_one(versions, unsure_id)
         self._outcome.problems += [*self._hostile.problems, *self._load_problems()]

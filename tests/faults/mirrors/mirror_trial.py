@@ -79,6 +79,7 @@ def run_mirror_trial(plan: Plan) -> Outcome:
             programs=plan.programs,
             small_disks=schedule.targets_of(Kind.FULL_DISK),
             disk_bytes=max(DISK_BYTES_MIN, int(plan.seconds * DISK_BYTES_PER_SECOND)),
+            secure=plan.secure,
         )
         sites = closing.enter_context(Sites(plan.directory, network, settings))
         outcome = Outcome(plan.seed, schedule, plan.directory, command="python -m tests.faults --mirror")
@@ -247,7 +248,8 @@ class _MirrorTrial:
     def _look_at_states(self) -> dict[tuple[str, int], int]:
         """Looks at all that the clusters have decided; returns the leader epochs of linked partitions."""
         versions = {
-            cluster.members.site: list(partition_versions(cluster.etcd_endpoints)) for cluster in self._sites.clusters
+            cluster.members.site: list(partition_versions(cluster.etcd_endpoints, cluster.etcdctl_options()))
+            for cluster in self._sites.clusters
         }
         for site, of_site in versions.items():
             self._outcome.problems += [f"{site}: {problem}" for problem in state_problems(of_site)]

@@ -60,11 +60,13 @@ class SiteSettings:
         programs: what Python runs for roles of the target and for `MIRROR`, in place of the service.
         small_disks: the target's brokers whose disks may run full.
         disk_bytes: how large these are, in memory.
+        secure: as in `ClusterSettings`, of both clusters.
     """
 
     programs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     small_disks: Collection[str] = ()
     disk_bytes: int = 0
+    secure: bool = False
 
 
 class Sites:
@@ -86,7 +88,7 @@ class Sites:
             directory,
             network,
             SOURCE_MEMBERS,
-            ClusterSettings(services=SOURCE_SERVICES, lease_ttl_ms=LEASE_TTL_MS),
+            ClusterSettings(services=SOURCE_SERVICES, lease_ttl_ms=LEASE_TTL_MS, secure=settings.secure),
         )
         self.target = Cluster(
             directory,
@@ -98,6 +100,7 @@ class Sites:
                 programs={role: each for role, each in settings.programs.items() if role != MIRROR},
                 small_disks=settings.small_disks,
                 disk_bytes=settings.disk_bytes,
+                secure=settings.secure,
             ),
         )
         self.workers = [self._worker(name) for name in worker_names()]

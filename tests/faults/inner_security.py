@@ -1,0 +1,98 @@
+"""Certificates between the processes of a trial's cluster, and users in its etcd; for `--secure`.
+
+Clients keep to a listener without TLS, which the programs of the load speak; brokers fetch from each other by another
+one, with certificates. These begin long before the trial, as clocks are set wrong in it.
+"""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from ottla.errors import CommandError
+from ottla.secure.certificate_folder import BOTH, CA, CERTIFICATE, KEY, CertificateFolder
+from ottla.secure.etcd_users import make_users
+from ottla.secure.holders import ETCD_ROOT, ClusterHolders
+from tests.faults.fault import BROKER, CONTROLLER, COORDINATOR, ETCD, Members, id_of, role_of
+from tests.faults.network import Network
+from tests.support.eventually import eventually
+
+LISTENER, LISTENER_PORT = "SSL", 9093
+BACKDATED = timedelta(days=60)
+VALID = timedelta(days=400)
+USERS_WITHIN_S = 60.0
+
+
+class InnerSecurity:
+    """The certificates of one cluster."""
+
+    def __init__(self, directory: Path, cluster_name: str, members: Members, network: Network) -> None:
+        self._cluster_name = cluster_name
+        self._counts = {role: len(members.of(role)) for role in (BROKER, CONTROLLER, COORDINATOR, ETCD)}
+        holders = ClusterHolders(
+            cluster=cluster_name,
+            counts=self._counts,
+            administrator="admin",
+            hosts={_holder(name): (network.address_of(name),) for name in members.all},
+        )
+        self._folder = CertificateFolder.create(
+            directory / f"{members.site}tls",
+            holders,
+            now=datetime.now(UTC) - BACKDATED,
+            valid=VALID,
+            authority_valid=VALID,
+        )
+
+    def process_properties(self, name: str) -> dict[str, str]:
+        """Settings of a process towards others and etcd."""
+        files = {"ca": CA, "certificate": CERTIFICATE, "key": KEY}
+        return {f"{w}.tls.{key}": self._file(name, file) for w in ("rpc", "etcd") for key, file in files.items()}
+
+    def listener_properties(self, name: str, listeners: str, address: str) -> dict[str, str]:
+        """Settings of a broker with a listener for other brokers beside the others."""
+        return {
+            "listeners": f"{listeners},{LISTENER}://{address}:{LISTENER_PORT}",
+            "inter.broker.listener.name": LISTENER,
+            "ssl.client.auth": "required",
+            "ssl.keystore.location": self._file(name, BOTH),
+            "ssl.truststore.location": self._file(name, CA),
+        }
+
+    def etcd_flags(self, name: str) -> dict[str, str]:
+        """Flags of a member of etcd."""
+        return {
+            f"{peer}{flag}": value
+            for peer in ("", "peer-")
+            for flag, value in (
+                ("client-cert-auth", "true"),
+                ("trusted-ca-file", self._file(name, CA)),
+                ("cert-file", self._file(name, CERTIFICATE)),
+                ("key-file", self._file(name, KEY)),
+            )
+        }
+
+    def etcdctl_options(self) -> list[str]:
+        """Options with which etcdctl is etcd's user `root`."""
+        ca, certificate, key = (str(path) for path in self._root_files())
+        return ["--cacert", ca, "--cert", certificate, "--key", key]
+
+    def make_users(self, endpoint: str) -> None:
+        """Makes the users, as soon as etcd has a leader."""
+
+        def made() -> bool:
+            try:
+                make_users(endpoint, self._root_files(), self._cluster_name, self._counts)
+            except CommandError:
+                return False
+            return True
+
+        eventually(made, "etcd knows its users", within_s=USERS_WITHIN_S)
+
+    def _root_files(self) -> tuple[Path, Path, Path]:
+        folder = self._folder
+        return folder.file(ETCD_ROOT, CA), folder.file(ETCD_ROOT, CERTIFICATE), folder.file(ETCD_ROOT, KEY)
+
+    def _file(self, name: str, file: str) -> str:
+        return str(self._folder.file(_holder(name), file))
+
+
+def _holder(name: str) -> str:
+    return f"{role_of(name)}-{id_of(name)}"
