@@ -15,17 +15,21 @@ from tests.support.requirements import lack
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
-PROFILES = ("cli", "grafana", "mirror", "spark")
+PROFILES = ("cli", "grafana", "mirror", "setup", "spark")
 FILES = {
     "single": ("compose.yaml",),
     "three": ("compose.yaml", "cluster.yaml"),
     "flights": ("compose.yaml", "flights.yaml"),
+    "secure": ("compose.yaml", "secure.yaml"),
 }
 PUBLISHED = "grafana"
 """The one service whose image is made by others."""
+ONCE = frozenset({"certificates", "etcd-users"})
+"""Services that end when they have done their work."""
 TYPED_ELSEWHERE = {
     "Containers": "test_single.py",
     "Three of everything": "test_cluster.py",
+    "With certificates everywhere": "test_secure.py",
     "A second cluster that follows": "test_mirror.py",
     "From CSV files through Spark into PostgreSQL": "test_flights.py",
 }
@@ -49,10 +53,10 @@ def model(name: str) -> dict[str, Any]:
 def test_every_service_is_without_rights_and_starts_again(name: str) -> None:
     services = model(name)["services"]
 
-    for service in services.values():
+    for each, service in services.items():
         assert service["read_only"]
         assert service["cap_drop"] == ["ALL"]
-        assert service.get("restart") == "unless-stopped" or service["profiles"] == ["cli"]
+        assert service.get("restart") == "unless-stopped" or each in ONCE or service["profiles"] == ["cli"]
     assert {
         each for each, service in services.items() if "no-new-privileges:true" not in service.get("security_opt", [])
     } <= {"flights"}
@@ -80,7 +84,7 @@ def test_ports_are_published_on_loopback_alone_and_each_once(name: str) -> None:
 def test_every_file_that_is_mounted_exists(name: str) -> None:
     read = model(name)
     written_by_the_reader = {str(DEPLOY / "postgres-password")}
-    files = {each["file"] for each in read["configs"].values()} | {
+    files = {each["file"] for each in read["configs"].values() if "file" in each} | {
         each["file"] for each in read.get("secrets", {}).values()
     }
     binds = {
@@ -118,7 +122,9 @@ def test_three_of_everything_are_three_of_everything() -> None:
         assert same[0] == same[1] == same[2]
 
 
-@pytest.mark.parametrize(("name", "targets"), [("single", "single.yaml"), ("three", "three.yaml")])
+@pytest.mark.parametrize(
+    ("name", "targets"), [("single", "single.yaml"), ("three", "three.yaml"), ("secure", "secure.yaml")]
+)
 def test_every_process_of_the_cluster_is_told_to_prometheus(name: str, targets: str) -> None:
     services = {each for each, service in model(name)["services"].items() if "profiles" not in service}
     listed = yaml.safe_load((DEPLOY / "prometheus/targets" / targets).read_text())
@@ -174,3 +180,32 @@ def test_each_section_with_commands_is_typed_by_a_test() -> None:
         assert section in (Path(__file__).parent / file).read_text()
         assert commands_of(section)
     assert "```\ndocker" not in PAGE.read_text()
+
+
+def test_in_the_secure_cluster_nobody_speaks_without_certificates_but_pages_and_rest() -> None:
+    services = model("secure")["services"]
+
+    for name in ("controller-1", "group-coordinator-1", "broker-1"):
+        environment = services[name]["environment"]
+        assert environment["OTTLA_ETCD_ENDPOINTS"] == "https://etcd-1:2379"
+        assert {"OTTLA_RPC_TLS_CA", "OTTLA_RPC_TLS_CERTIFICATE", "OTTLA_RPC_TLS_KEY"} <= environment.keys()
+    assert services["broker-1"]["environment"]["OTTLA_SSL_CLIENT_AUTH"] == "required"
+    etcd = services["etcd-1"]["environment"]
+    plain = {key for key, value in etcd.items() if "http://" in value}
+    assert plain == {"ETCD_LISTEN_METRICS_URLS"}
+    assert etcd["ETCD_CLIENT_CERT_AUTH"] == etcd["ETCD_PEER_CLIENT_CERT_AUTH"] == "true"
+
+
+def test_each_process_of_the_secure_cluster_is_given_its_own_certificate_only() -> None:
+    services = model("secure")["services"]
+
+    folders = {
+        name: volume.get("volume", {}).get("subpath")
+        for name, service in services.items()
+        for volume in service.get("volumes", [])
+        if volume["source"] == "certificates"
+    }
+    whole = {name for name, folder in folders.items() if not folder}
+    assert whole == ONCE
+    own = {name: f"tls/{name}" for name in ("etcd-1", "controller-1", "group-coordinator-1", "broker-1", "connect-1")}
+    assert {name: folder for name, folder in folders.items() if folder} == {**own, "cli": "tls/admin"}
