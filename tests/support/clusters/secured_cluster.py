@@ -42,7 +42,20 @@ class SecuredCluster:
     ) -> RpcTlsFiles:
         """Writes a certificate for a process, of the cluster's authority or another; it trusts the cluster's."""
         name = f"{identity.role}-{identity.id}"
-        subject = Subject(name, (NAMES.name_of(identity), "127.0.0.1"))
+        return self.written(Subject(name, (NAMES.name_of(identity), "127.0.0.1")), authority, valid)
+
+    def client(self, common_name: str) -> dict[str, str]:
+        """The settings of a client of that name."""
+        files = self.written(Subject(common_name))
+        return {
+            **self.client_settings(),
+            "ssl.certificate.location": str(files.certificate),
+            "ssl.key.location": str(files.key),
+        }
+
+    def written(self, subject: Subject, authority: Issued | None = None, valid: timedelta = YEAR) -> RpcTlsFiles:
+        """Writes a certificate for anybody, and its key."""
+        name = subject.common_name
         issued = issue(authority or self.authority(), subject, datetime.now(UTC), valid)
         number = len(list(self.made.iterdir()))
         certificate, key = self.made / f"{number}-{name}.pem", self.made / f"{number}-{name}.key"

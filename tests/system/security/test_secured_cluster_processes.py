@@ -85,6 +85,12 @@ def test_clients_use_the_file_that_the_start_names_and_commands_find_it(secured:
     assert b"flights" in ottla.run("topic", "list").stdout
 
 
+def test_a_client_with_another_name_may_do_what_access_control_lists_let_it(secured: SecuredCluster) -> None:
+    guest = AdminClient(secured.client("guest"))
+    with pytest.raises(KafkaException, match="AUTHORIZATION_FAILED"):
+        guest.create_topics([NewTopic("of-a-guest", 1, 1)])["of-a-guest"].result(30)
+
+
 def is_served(context: ssl.SSLContext, port: int) -> bool:
     """Whether a broker keeps a connection that says nothing; one that it refuses ends with an alert, or without."""
     try:

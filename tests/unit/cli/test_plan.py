@@ -302,6 +302,7 @@ def test_in_a_secured_cluster_nothing_listens_without_certificates_but_pages_and
             assert told["listeners"].startswith("SSL://")
             assert told["ssl.client.auth"] == "required"
             assert told["inter.broker.listener.name"] == "SSL"
+            assert told["super.users"] == "User:admin;User:broker-1;User:broker-2;User:connect-1;User:mirror-1"
 
 
 def test_a_secured_worker_takes_the_settings_of_its_clients():

@@ -415,7 +415,8 @@ def _broker_properties(
 ) -> dict[str, str]:
     listener = f"PLAINTEXT://{LOOPBACK}:{kafka_port}"
     holder, address = process_name("broker", node_id), f"{LOOPBACK}:{kafka_port}"
-    secured = secure_plan.broker_properties(directory.path, holder, address) if options.secure else {}
+    trusted = [process_name(role, number) for role, count in _clients_of(options) for number in range(1, count + 1)]
+    secured = secure_plan.broker_properties(directory.path, holder, address, trusted) if options.secure else {}
     properties = {
         "listeners": listener,
         "advertised.listeners": listener,
@@ -427,6 +428,15 @@ def _broker_properties(
     if options.racks:
         properties["broker.rack"] = options.racks[(node_id - 1) % len(options.racks)]
     return properties
+
+
+def _clients_of(options: ClusterOptions) -> Sequence[tuple[str, int]]:
+    """Return which processes are clients of brokers, and how many."""
+    return (
+        ("broker", options.brokers),
+        ("connect", len(options.connect_ports)),
+        ("mirror", len(options.mirror_ports)),
+    )
 
 
 def _replication_defaults(options: ClusterOptions) -> dict[str, str]:

@@ -4,6 +4,7 @@ Every process has a folder of certificates below the cluster's directory (`secur
 etcd it is a user, to others a role and an id, to brokers' listeners a principal, all by the same certificate.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ TLS_FOLDER: Final = "tls"
 CA, CERTIFICATE, KEY, BOTH = "ca.pem", "certificate.pem", "key.pem", "both.pem"
 CLIENT_FILE: Final = "client.properties"
 LISTENER: Final = "SSL"
+AUTHORIZER: Final = "StandardAuthorizer"
 PRINCIPAL_RULES: Final = "RULE:^CN=(.*?)$/$1/,DEFAULT"
 """The principal of a client is its certificate's common name, such as ``User:admin``."""
 LOGGED_HANDSHAKES: Final = {"GRPC_VERBOSITY": "INFO"}
@@ -36,9 +38,18 @@ def process_properties(directory: Path, holder: str) -> dict[str, str]:
     return {f"{where}.tls.{name}": path for where in ("rpc", "etcd") for name, path in files.items()}
 
 
-def broker_properties(directory: Path, holder: str, address: str) -> dict[str, str]:
-    """Return what a broker is told of its listener, by which clients and other brokers come with certificates."""
+def broker_properties(directory: Path, holder: str, address: str, trusted: Sequence[str]) -> dict[str, str]:
+    """Return what a broker is told of its listener, and of who may do what there.
+
+    Args:
+        directory: of the cluster.
+        holder: the broker.
+        address: where clients and other brokers come with certificates.
+        trusted: holders that may do everything, beside the administrator; all others need access control lists.
+    """
     return {
+        "authorizer.class.name": AUTHORIZER,
+        "super.users": ";".join(f"User:{name}" for name in (ADMIN, *trusted)),
         "listeners": f"{LISTENER}://{address}",
         "advertised.listeners": f"{LISTENER}://{address}",
         "inter.broker.listener.name": LISTENER,
