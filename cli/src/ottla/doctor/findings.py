@@ -101,6 +101,8 @@ class Facts:
         flows: the list of flows of mirror workers.
         etcd: its members, as far as their addresses are known.
         clocks: those of the processes that tell.
+        days_left: of the certificates of a local cluster that end within a month, by whose they are; below 0 for one
+            that has ended.
         has_controller: whether a controller leads; None if nobody told.
         has_coordinators: whether consumer groups have a coordinator; None if nobody told, or there are no groups yet.
         failed_directories: log directories that brokers cannot use.
@@ -119,6 +121,7 @@ class Facts:
     flows: Sequence[Mapping[str, Any]] = ()
     etcd: Sequence[EtcdMember] = ()
     clocks: Sequence[Clock] = ()
+    days_left: Mapping[str, int] = field(default_factory=dict)
     has_controller: bool | None = None
     has_coordinators: bool | None = None
     failed_directories: Mapping[int, Sequence[str]] = field(default_factory=dict)

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,11 +20,13 @@ from ottla.doctor.risks import ASKED
 from ottla.errors import CommandError
 from ottla.local.cluster_directory import ClusterDirectory, default_directory
 from ottla.local.cluster_report import ClusterReport
+from ottla.local.secure_plan import TLS_FOLDER
 from ottla.local.shutdown import look_at
 from ottla.mirror.mirror_client import MirrorClient
 from ottla_core.topic_partition import TopicPartition
 
 WITHIN_S = 10.0
+ENDS_SOON = timedelta(days=30)
 ROOM_FOR_OTHERS_S = 1.0
 """By how much brokers that do not answer are given up before the question to all of them is."""
 GROUPS_TOPIC = "__consumer_offsets"
@@ -75,11 +78,23 @@ def _pages_of_etcd(local: ClusterReport) -> Sequence[str]:
     return [each.metrics.removesuffix("/metrics") for each in local.processes if each.role == "etcd" and each.metrics]
 
 
+def _days_left(folder: Path) -> dict[str, int]:
+    """Return how long those certificates are valid that end soon."""
+    from ottla.secure.certificate_folder import CertificateFolder  # noqa: PLC0415 - imports cryptography
+
+    now = datetime.now(UTC)
+    left = {each.holder: each.ends - now for each in CertificateFolder(folder).facts()}
+    return {holder: each.days for holder, each in left.items() if each < ENDS_SOON}
+
+
 def _beside_brokers(facts: Facts, addresses: Addresses, silent: list[str]) -> Facts:
     """Return facts with what workers, etcd and the clocks of a local cluster's processes tell."""
     processes = facts.local.processes if facts.local is not None else ()
     others = [each for each in processes if each.role != "broker"]  # brokers tell the time by Kafka's protocol
     asked: list[tuple[str, str, Callable[[], Any]]] = [("clocks", "clocks", lambda: clocks_of(others))]
+    if facts.local is not None and facts.local.is_secure:
+        folder = Path(facts.local.directory) / TLS_FOLDER
+        asked.append(("days_left", "certificates", lambda: _days_left(folder)))
     if connect := addresses.connect:
         asked.append(("connectors", "the Connect workers", lambda: _statuses(connect)))
     if mirror := addresses.mirror:

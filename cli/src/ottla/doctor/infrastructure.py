@@ -1,4 +1,4 @@
-"""What all processes stand on: etcd, a leading controller, group coordinators, clocks that agree. Pure."""
+"""What all processes stand on: etcd, a leading controller, coordinators, clocks that agree, certificates. Pure."""
 
 import statistics
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ SKEW_MAX_S = 5.0
 
 def foundations(facts: Facts) -> list[Finding]:
     """Return what is wrong below brokers and clients."""
-    return [*_etcd(facts), *_deciders(facts), *_clocks(facts)]
+    return [*_etcd(facts), *_deciders(facts), *_clocks(facts), *_certificates(facts)]
 
 
 def is_etcd_full(facts: Facts) -> bool:
@@ -104,6 +104,19 @@ def _clocks(facts: Facts) -> Iterator[Finding]:
                 " retention, timestamps and lag in seconds are wrong by as much. Set it on its machine",
                 "timedatectl set-ntp true",
             )  # fmt: skip
+
+
+def _certificates(facts: Facts) -> Iterator[Finding]:
+    if not facts.days_left or facts.local is None:
+        return
+    holders = ", ".join(sorted(facts.days_left))
+    days = min(facts.days_left.values())
+    ends = "have ended" if days < 0 else f"end within {days + 1} days"
+    yield Finding(
+        Harm.AT_RISK, "certificates-end", holders,
+        f"certificates {ends}; then nobody is served who has one of them, and nobody takes it from a server",
+        f"ottla secure renew {facts.local.directory}/tls",
+    )  # fmt: skip
 
 
 def _urls(members: Sequence[EtcdMember]) -> str:

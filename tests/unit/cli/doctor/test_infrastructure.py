@@ -112,3 +112,15 @@ def test_a_clock_that_differs_by_less_than_is_known_is_not_told() -> None:
 
 def test_the_clock_of_this_machine_may_be_the_one_that_is_wrong() -> None:
     assert told(Facts(clocks=[Clock("broker 1", 3600.0, 0.1), Clock("broker 2", 3600.2, 0.1)])) == []
+
+
+@pytest.mark.parametrize(("days", "says"), [(12, "end within 13 days"), (-1, "have ended")])
+def test_certificates_that_end_soon_are_named_with_what_renews_them(days: int, says: str) -> None:
+    found = only(Facts(local=local(), days_left={"broker-1": days, "admin": 29}))
+    assert (found.rule, found.harm, found.where) == ("certificates-end", Harm.AT_RISK, "admin, broker-1")
+    assert says in found.what
+    assert found.remedy == "ottla secure renew /d/tls"
+
+
+def test_certificates_are_no_matter_while_they_hold() -> None:
+    assert told(Facts(local=local())) == []
