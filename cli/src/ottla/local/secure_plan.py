@@ -16,6 +16,7 @@ CLUSTER: Final = "ottla"
 TLS_FOLDER: Final = "tls"
 CA, CERTIFICATE, KEY, BOTH = "ca.pem", "certificate.pem", "key.pem", "both.pem"
 CLIENT_FILE: Final = "client.properties"
+ETCD_ROOT: Final = "etcd-root"
 LISTENER: Final = "SSL"
 AUTHORIZER: Final = "StandardAuthorizer"
 PRINCIPAL_RULES: Final = "RULE:^CN=(.*?)$/$1/,DEFAULT"
@@ -31,11 +32,21 @@ def file_of(directory: Path, holder: str, name: str) -> Path:
 
 def process_properties(directory: Path, holder: str) -> dict[str, str]:
     """Return what a process is told that speaks with others and with etcd."""
-    files = {
+    return {
+        f"{where}.tls.{name}": path for where in ("rpc", "etcd") for name, path in _files(directory, holder).items()
+    }
+
+
+def etcd_root_properties(directory: Path) -> dict[str, str]:
+    """Return the settings of who may do everything in etcd, for what writes the cluster's state itself."""
+    return {f"etcd.tls.{name}": path for name, path in _files(directory, ETCD_ROOT).items()}
+
+
+def _files(directory: Path, holder: str) -> dict[str, str]:
+    return {
         name: str(file_of(directory, holder, file))
         for name, file in (("ca", CA), ("certificate", CERTIFICATE), ("key", KEY))
     }
-    return {f"{where}.tls.{name}": path for where in ("rpc", "etcd") for name, path in files.items()}
 
 
 def broker_properties(directory: Path, holder: str, address: str, trusted: Sequence[str]) -> dict[str, str]:

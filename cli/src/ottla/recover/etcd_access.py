@@ -7,7 +7,7 @@ stopped, it is started here for as long as it is needed, and the cluster's direc
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from ottla.local.launch_options import LaunchOptions, settle
 from ottla.local.plan import ClusterPlan, internal_port_count, plan_cluster
 from ottla.local.process import ProcessFailed
 from ottla.local.process_identity import is_alive
+from ottla.local.secure_plan import etcd_root_properties
 from ottla.local.supervisor import StopSignal, Supervisor
 from ottla_core.cluster.etcd.client import EtcdClient
 from ottla_core.config import EtcdSettings, read_properties, validated
@@ -29,8 +30,10 @@ from ottla_core.errors import ConfigurationError
 LOST_SUFFIX = ".lost"
 
 
-def etcd_settings(endpoints: str | None, config: Path | None, cluster_name: str | None) -> EtcdSettings:
-    """Return how etcd is reached.
+def etcd_settings(
+    endpoints: str | None, config: Path | None, cluster_name: str | None, files: Mapping[str, str] | None = None
+) -> EtcdSettings:
+    """Return how etcd is reached; `files` are settings of a certificate that count more than the environment's.
 
     Raises:
         CommandError: a file cannot be read, or a setting is wrong.
@@ -42,6 +45,7 @@ def etcd_settings(endpoints: str | None, config: Path | None, cluster_name: str 
         values |= {each.key: each.value for each in found}
         if endpoints is not None:
             values["etcd.endpoints"] = endpoints
+        values |= files or {}
         if cluster_name is not None:
             values["cluster.name"] = cluster_name
         return validated(EtcdSettings, values, {}, frozenset(each.key for each in found if each.is_from_file))
@@ -89,15 +93,16 @@ async def local_etcd(directory: ClusterDirectory, *, cluster_name: str | None = 
         CommandError: it cannot be started, or the cluster is just starting.
     """
     report = local_report(directory)
+    files = etcd_root_properties(directory.path) if report.is_secure else None
     if is_alive(report.supervisor) or not report.embedded_etcd:
-        async with named_etcd(etcd_settings(",".join(report.etcd), None, cluster_name)) as etcd:
+        async with named_etcd(etcd_settings(",".join(report.etcd), None, cluster_name, files)) as etcd:
             yield etcd
         return
     try:
         with directory.locked():
             async with (
                 _started_etcd(_plan(directory, report), directory) as endpoints,
-                named_etcd(etcd_settings(endpoints, None, cluster_name)) as etcd,
+                named_etcd(etcd_settings(endpoints, None, cluster_name, files)) as etcd,
             ):
                 yield etcd
     except DirectoryInUse:
