@@ -30,6 +30,7 @@ from tests.support.clients.raw_client import RawClient
 from tests.support.clients.raw_requests import metadata_request
 from tests.support.clients.right_probes import ABSENT, DOOMED, HIDDEN, MINE, PROBES, SEEN, THEIRS, Probe, Things, told
 from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.clusters.ottla_command import Ottla
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_ports
 
@@ -339,3 +340,36 @@ def test_garbage_after_the_group_of_a_frequent_request_closes_the_connection(gua
         body = struct.pack(">hhi", 8, 8, 7) + struct.pack(">h", -1) + b"\0" + bytes([len(MINE) + 1]) + MINE.encode()
         client.send_frame(body + b"\xff" * 3)
         assert client.is_closed()
+
+
+def test_the_command_adds_lists_and_removes_rights_and_applies_files(
+    guarded: GuardedCluster, admin: AdminClient, tmp_path: Path
+) -> None:
+    del admin  # removes at the end what is left
+    ottla = Ottla(guarded.cluster.bootstrap)
+    ottla.run("acl", "add", "ann", "read,write", "topic:seen*", "group:mine")
+    ottla.run("acl", "add", "*", "all", "topic:hidden", "--deny", "--host", "10.0.0.5")
+    shown = ottla.json("acl", "list", "--resource", "topic:seen-1")["acls"]
+    assert {(each["operation"], each["principal"]) for each in shown} == {("read", "User:ann"), ("write", "User:ann")}
+    ottla.run("acl", "remove", "ann", "write", "topic:seen*", "group:mine", "--yes")
+    assert len(ottla.json("acl", "list", "--principal", "ann")["acls"]) == 2
+
+    file = tmp_path / "rights.yaml"
+    file.write_text(
+        "principals:\n  ann:\n    - allow: read\n      resources: topic:seen*\n    - allow: all\n      resources: group:g\n"
+    )
+    planned = ottla.json("acl", "apply", str(file), "--dry-run")
+    assert not planned["applied"]
+    assert [each["resource"] for each in planned["added"]] == ["group:g"]
+    assert [each["resource"] for each in planned["removed"]] == ["group:mine"]
+    assert b"nothing was changed" in ottla.run("acl", "apply", str(file), fails_with=1).stderr
+    ottla.run("acl", "apply", str(file), "--yes")
+    assert ottla.json("acl", "apply", str(file), "--yes")["added"] == []
+    assert len(ottla.json("acl", "list")["acls"]) == 3
+
+
+def test_many_bindings_are_created_shown_and_deleted(guarded: GuardedCluster, admin: AdminClient) -> None:
+    many = [binding(ResourceType.TOPIC, f"t{number}", AclOperation.READ) for number in range(3000)]
+    grant(admin, *many)
+    ottla = Ottla(guarded.cluster.bootstrap)
+    assert len(ottla.json("acl", "list", "--principal", "ann")["acls"]) == len(many)

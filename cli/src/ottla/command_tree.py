@@ -305,6 +305,15 @@ TREE = Group(
                 "delete": Command("user:delete", "Delete a user, or the password for one mechanism."),
             },
         ),
+        "acl": Group(
+            "List, add and remove what users may do, or have a file say it.",
+            {
+                "list": Command("acl:list_", "List access control lists."),
+                "add": Command("acl:add", "Allow a user something, or deny it."),
+                "remove": Command("acl:remove", "Take back what was allowed, or with --deny what was denied."),
+                "apply": Command("acl:apply", "Give principals the rights that a file says, and no others."),
+            },
+        ),
         "connect": _CONNECT,
         "mirror": _MIRROR,
         "cluster": _CLUSTER,

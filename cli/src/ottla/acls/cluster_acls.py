@@ -1,0 +1,120 @@
+"""The access control lists of a cluster, over Kafka's protocol (KIP-140, KIP-290)."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from kio.schema.create_acls.v3.request import AclCreation, CreateAclsRequest
+from kio.schema.delete_acls.v3.request import DeleteAclsFilter, DeleteAclsRequest
+from kio.schema.describe_acls.v3.request import DescribeAclsRequest
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i8
+
+from ottla.errors import CommandError
+from ottla_core.acl_filters import ANY, PatternFilter, operation_of
+from ottla_core.acls import ALL_OPERATIONS, AclBinding, PatternType, Permission, ResourceKind
+
+if TYPE_CHECKING:
+    from ottla.cluster.cluster_admin import ClusterAdmin
+
+BINDINGS_AT_ONCE: Final = 500
+"""Bindings that are created or deleted by one request."""
+
+
+def all_bindings(admin: "ClusterAdmin") -> list[AclBinding]:
+    """Return the bindings of a cluster.
+
+    Raises:
+        CommandError: the cluster refuses, or has an element that this release does not know.
+    """
+    response = admin.ask(
+        DescribeAclsRequest(
+            resource_type_filter=i8(ANY),
+            resource_name_filter=None,
+            pattern_type_filter=i8(PatternFilter.ANY),
+            principal_filter=None,
+            host_filter=None,
+            operation=i8(ANY),
+            permission_type=i8(ANY),
+        )
+    )
+    if response.error_code is not ErrorCode.none:
+        raise CommandError(_refusal(response.error_code, response.error_message))
+    try:
+        return [
+            AclBinding(
+                kind=ResourceKind(resource.resource_type),
+                pattern=PatternType(resource.pattern_type),
+                name=resource.resource_name,
+                principal=each.principal,
+                host=each.host,
+                operation=operation_of(each.operation),
+                permission=Permission(each.permission_type),
+            )
+            for resource in response.resources
+            for each in resource.acls
+        ]
+    except ValueError as error:
+        raise CommandError(
+            f"the cluster has an access control list that this release does not know: {error}"
+        ) from None
+
+
+def create(admin: "ClusterAdmin", bindings: Iterable[AclBinding]) -> None:
+    """Create bindings; those that are there stay.
+
+    Raises:
+        CommandError: the cluster refuses one; others may have been created.
+    """
+    for some in _chunks(list(bindings)):
+        creations = tuple(
+            AclCreation(
+                resource_type=i8(each.kind),
+                resource_name=each.name,
+                resource_pattern_type=i8(each.pattern),
+                principal=each.principal,
+                host=each.host,
+                operation=i8(ALL_OPERATIONS if each.operation is None else each.operation),
+                permission_type=i8(each.permission),
+            )
+            for each in some
+        )
+        for result in admin.ask(CreateAclsRequest(creations=creations)).results:
+            if result.error_code is not ErrorCode.none:
+                raise CommandError(_refusal(result.error_code, result.error_message))
+
+
+def delete(admin: "ClusterAdmin", bindings: Iterable[AclBinding]) -> int:
+    """Delete bindings; return how many there were.
+
+    Raises:
+        CommandError: the cluster refuses; others may have been deleted.
+    """
+    count = 0
+    for some in _chunks(list(bindings)):
+        filters = tuple(
+            DeleteAclsFilter(
+                resource_type_filter=i8(each.kind),
+                resource_name_filter=each.name,
+                pattern_type_filter=i8(each.pattern),
+                principal_filter=each.principal,
+                host_filter=each.host,
+                operation=i8(ALL_OPERATIONS if each.operation is None else each.operation),
+                permission_type=i8(each.permission),
+            )
+            for each in some
+        )
+        for result in admin.ask(DeleteAclsRequest(filters=filters)).filter_results:
+            if result.error_code is not ErrorCode.none:
+                raise CommandError(_refusal(result.error_code, result.error_message))
+            count += len(result.matching_acls)
+    return count
+
+
+def _chunks(bindings: Sequence[AclBinding]) -> Iterable[Sequence[AclBinding]]:
+    return (bindings[begin : begin + BINDINGS_AT_ONCE] for begin in range(0, len(bindings), BINDINGS_AT_ONCE))
+
+
+def _refusal(code: ErrorCode, message: str | None) -> str:
+    if code is ErrorCode.security_disabled:
+        return "the cluster has no authorizer, so everybody may do everything: brokers need authorizer.class.name"
+    return message or code.name
