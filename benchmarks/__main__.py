@@ -12,6 +12,7 @@ from typing import TypeAlias
 from confluent_kafka import KafkaException
 
 from benchmarks import (
+    acl_overhead,
     catch_up,
     compaction,
     connect,
@@ -33,6 +34,7 @@ from benchmarks import (
     sql_start,
     throughput,
 )
+from benchmarks.acl_overhead import AclPlan
 from benchmarks.client import BenchmarkFailed, Subject, temporary_topic
 from benchmarks.connections import ConnectionsPlan
 from benchmarks.footprint import footprint, memory
@@ -100,6 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_spark(programs)
     _add_spark_cluster(programs)
     _add_metrics(programs)
+    _add_acls(programs)
     _add_sql_start(programs)
     _add_mirror(programs)
     _add_floor(programs)
@@ -231,6 +234,16 @@ def _add_spark(programs: Programs) -> None:
     program.add_argument("--repetitions", type=int, default=SparkPlan.repetitions, help="of every run (%(default)s)")
     program.add_argument("--work-dir", type=Path, help="where data goes while it runs")
     program.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def _add_acls(programs: Programs) -> None:
+    program = programs.add_parser(
+        "acls", help="access control lists on the path of a produce, beside a broker without, both started here"
+    )
+    program.set_defaults(run=_run_acls)
+    program.add_argument("--rounds", type=int, default=AclPlan.rounds, help="pairs of each case (%(default)s)")
+    program.add_argument("--bindings", type=int, default=AclPlan.bindings, help="(%(default)s)")
+    program.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
 def _add_metrics(programs: Programs) -> None:
@@ -445,6 +458,12 @@ def _run_connect_sql(chosen: argparse.Namespace) -> None:
 def _run_connect_idle(chosen: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
         _report(connect_idle.measure(Path(directory), chosen.sizes, _say), chosen)
+
+
+def _run_acls(chosen: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
+        plan = AclPlan(rounds=chosen.rounds, bindings=chosen.bindings)
+        _report(acl_overhead.measure(Path(directory), plan, _say), chosen)
 
 
 def _run_metrics(chosen: argparse.Namespace) -> None:

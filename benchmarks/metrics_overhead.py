@@ -72,14 +72,20 @@ def measure(directory: Path, plan: MetricsPlan, say: Callable[[str], None]) -> d
     sources = _bare_sources(directory / "bare")
     with _cluster(directory / "with", None) as measured, _cluster(directory / "without", sources) as bare:
         subjects = [Subject(each.bootstrap, each.broker.pid) for each in (measured, bare)]
-        found: dict[str, Measures] = {case: _ratios(subjects, case, plan, say) for case in CASES}
+        found: dict[str, Measures] = {case: ratios(subjects, case, plan, say) for case in CASES}
         found["scrape"] = {"cpu_ms": _scrape_ms(measured)}
         return found
 
 
-def _ratios(
-    subjects: Sequence[Subject], case: str, plan: MetricsPlan, say: Callable[[str], None]
+def ratios(
+    subjects: Sequence[Subject],
+    case: str,
+    plan: MetricsPlan,
+    say: Callable[[str], None],
+    *,
+    named: tuple[str, str] = ("with metrics", "without"),
 ) -> dict[str, float]:
+    """Return by how much the first of two brokers needs more CPU time in a case, and the quartiles of that."""
     ratios = []
     with ExitStack() as opened:
         topics = {each.pid: opened.enter_context(temporary_topic(each.bootstrap)) for each in subjects}
@@ -89,7 +95,7 @@ def _ratios(
             with_ns, without_ns = (spent_ns[each.pid] for each in subjects)
             if number:  # the first pair warms both up
                 ratios.append(with_ns / without_ns)
-                say(f"{case}, pair {number}: {with_ns / 1e6:.0f} ms with metrics, {without_ns / 1e6:.0f} ms without")
+                say(f"{case}, pair {number}: {with_ns / 1e6:.0f} ms {named[0]}, {without_ns / 1e6:.0f} ms {named[1]}")
     low, _, high = quantiles(ratios, n=4)
     return {
         "overhead_percent": 100 * (median(ratios) - 1),

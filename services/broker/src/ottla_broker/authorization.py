@@ -47,6 +47,9 @@ DENIALS: Final[Mapping[ResourceKind, type[KafkaError]]] = {
 DELETION_OF_ALL_TOPICS: Final = (ResourceKind.CLUSTER, AclOperation.DELETE)
 """Asked for as by Kafka, though only a binding for all operations can allow it."""
 
+TOPICS_REMEMBERED_MAX: Final = 1_000
+"""Topics that are remembered of one connection, for each of reading and writing."""
+
 Question = tuple[Principal, str, AclOperation, ResourceKind, str]
 """Who, from which address, wants to do what with which resource."""
 
@@ -64,6 +67,17 @@ class AuthorizerSettings:
 
     super_users: frozenset[str] = frozenset()
     allows_without_acls: bool = False
+
+
+class _TopicRights:
+    """The topics that a client may write to and read by the bindings that `acls` are."""
+
+    __slots__ = ("acls", "read", "written")
+
+    def __init__(self, acls: Mapping[UUID, AclBinding]) -> None:
+        self.acls = acls
+        self.written: set[str] = set()
+        self.read: set[str] = set()
 
 
 class Authorization:
@@ -133,6 +147,25 @@ class Authorization:
         """
         if not self.permits(request, operation, kind, name):
             raise denial(kind)
+
+    def check_topic(self, request: "Request", operation: AclOperation, topic: str) -> None:
+        """See that a request may write to a topic or read it, which is asked for each batch and each partition.
+
+        Raises:
+            TopicAuthorizationFailed: it may not.
+        """
+        connection = request.connection
+        rights, acls = connection.topic_rights, self._acls()
+        if not isinstance(rights, _TopicRights) or rights.acls is not acls:
+            rights = connection.topic_rights = _TopicRights(acls)
+        known = rights.written if operation is AclOperation.WRITE else rights.read
+        if topic in known:
+            return
+        if not self.permits(request, operation, ResourceKind.TOPIC, topic):
+            raise denial(ResourceKind.TOPIC)
+        if len(known) >= TOPICS_REMEMBERED_MAX:
+            known.clear()
+        known.add(topic)
 
     def permits_on_cluster(self, request: "Request", operation: AclOperation, *, is_listing: bool = False) -> bool:
         """Return whether a request may do an operation on the cluster."""

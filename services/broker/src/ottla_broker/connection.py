@@ -63,6 +63,7 @@ class Connection:
         gate: what stands before its requests; None where all may pass.
         delayed: the requests that hold back the responses behind them and need not.
         last_active: when bytes last moved, by the loop's clock.
+        topic_rights: what `authorization` remembers of the topics that the client may write to and read.
         measured: what measures the request that is being handled, if it is measured.
         is_closed: whether either side has closed it.
     """
@@ -97,6 +98,7 @@ class Connection:
         "measured",
         "peer",
         "principal",
+        "topic_rights",
     )
 
     def __init__(
@@ -123,6 +125,7 @@ class Connection:
         self.gate: Gate | None = None
         self.delayed: set[Delayed] = set()
         self.last_active = loop.time()
+        self.topic_rights: object | None = None
         self.measured: MeasuredRequest | None = None
         self.is_closed = False
         self._read_ns = 0

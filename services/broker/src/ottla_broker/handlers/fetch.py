@@ -282,7 +282,7 @@ def _check_of_rights(broker: Broker, request: Request, *, is_follower: bool) -> 
             if found is None:
                 return  # the look at it says so
             named = found.name
-        authorization.check(request, AclOperation.READ, ResourceKind.TOPIC, named)
+        authorization.check_topic(request, AclOperation.READ, named)
 
     return check
 

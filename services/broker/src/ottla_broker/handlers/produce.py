@@ -18,7 +18,7 @@ from ottla_broker.log.appends.append_result import AppendResult
 from ottla_broker.log.appends.unpacking import LookedInto
 from ottla_broker.outcome import Answer, Outcome, Parts
 from ottla_broker.partition import Partition
-from ottla_core.acls import AclOperation, ResourceKind
+from ottla_core.acls import AclOperation
 from ottla_core.errors import (
     DuplicateSequenceNumber,
     InvalidRecord,
@@ -239,7 +239,7 @@ def check_may_write(broker: Broker, request: Request, named: str | UUID) -> None
         if found is None:
             return
         named = found.name
-    broker.authorization.check(request, AclOperation.WRITE, ResourceKind.TOPIC, named)
+    broker.authorization.check_topic(request, AclOperation.WRITE, named)
 
 
 def _note_what_is_due(work: _Work, partition: Partition, outcomes: list[PartitionProduced], end_offset: int) -> None:
