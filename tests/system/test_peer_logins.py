@@ -9,6 +9,8 @@ from tests.support.clusters.ottla_command import Ottla
 from tests.support.clusters.replicated_cluster import ReplicatedCluster
 from tests.support.free_ports import LOOPBACK, free_ports
 from tests.support.servers.certificates import Certificates
+from tests.support.servers.issuer import Issuer
+from tests.support.servers.token_endpoint import TokenServer
 
 pytestmark = pytest.mark.slow
 
@@ -60,3 +62,35 @@ def test_followers_log_in_to_leaders(tmp_path: Path, mechanism: str, protocol: s
         assert not values.missing()
         for broker in cluster.brokers.values():
             assert PASSWORD not in broker.process.log.read_text()
+
+
+def test_brokers_log_in_to_each_other_by_tokens(tmp_path: Path) -> None:
+    """Each gets its token from an endpoint, and looks at those of others by the issuer's keys."""
+    issuer = Issuer()
+    keys = tmp_path / "keys.json"
+    keys.write_bytes(issuer.key_set())
+    ports = free_ports(2)
+    with TokenServer() as tokens:
+        tokens.gives(issuer.token("broker", life_s=3600))
+        cluster = ReplicatedCluster(
+            tmp_path / "cluster",
+            brokers=2,
+            more_listeners={number: (f"PEERS://{LOOPBACK}:{port}",) for number, port in enumerate(ports, start=1)},
+            broker_settings={
+                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PEERS:SASL_PLAINTEXT",
+                "inter.broker.listener.name": "PEERS",
+                "sasl.enabled.mechanisms": "OAUTHBEARER",
+                "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+                "sasl.oauthbearer.token.endpoint.url": tokens.url,
+                "listener.name.peers.oauthbearer.sasl.jaas.config": (
+                    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+                    ' clientId="broker" clientSecret="hush";'
+                ),
+            },
+        )
+        with cluster:
+            cluster.create_topic(TOPIC)
+            values = AcknowledgedValues(cluster.bootstrap, TOPIC)
+            values.publish(*(f"value {number}" for number in range(100)))
+            assert not values.missing()
+            assert tokens.asked
