@@ -117,9 +117,9 @@ def test_every_setting_that_a_page_names_exists(page: str) -> None:
 
 
 def test_a_setting_that_there_is_not_is_noticed() -> None:
-    named = named_settings("With `log.retention.hour=1`, `sasl.mechanisn` or `file.formt`, not `file.format`.\n")
+    named = named_settings("With `log.retention.hour=1`, `auto.offset.rest` or `file.formt`, not `file.format`.\n")
 
-    assert {name for name in named if not is_known(name)} == {"log.retention.hour", "sasl.mechanisn", "file.formt"}
+    assert {name for name in named if not is_known(name)} == {"log.retention.hour", "auto.offset.rest", "file.formt"}
 
 
 @pytest.mark.parametrize("page", PAGES)
