@@ -185,6 +185,14 @@ def test_librdkafka_is_told_the_same_for_every_wrong_login(
     assert REFUSAL in problem_of(logins.client(logins.secured if secured else logins.plain, user, password))
 
 
+def test_tls_to_plain_and_plain_to_tls_end_the_connection(logins: SaslCluster) -> None:
+    assert problem_of(logins.client(logins.secured) | {"security.protocol": "sasl_plaintext"})
+    assert problem_of(logins.client(logins.plain) | {"security.protocol": "sasl_ssl"})
+    assert problem_of(logins.client(logins.plain) | {"security.protocol": "plaintext"})
+    assert problem_of(logins.client(logins.cluster.bootstrap))
+    logins.cluster.brokers[1].process.check_running()
+
+
 def test_librdkafka_is_told_which_mechanisms_there_are(logins: SaslCluster) -> None:
     settings = logins.client(logins.plain) | {
         "sasl.mechanism": "OAUTHBEARER",
