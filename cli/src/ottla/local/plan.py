@@ -323,7 +323,7 @@ def _plan_service(
         stop_s=SERVICE_STOP_S,
         rpc=properties["rpc.listener"],
         metrics=f"http://{properties['metrics.listener']}/metrics",
-        environment={"PYTHONUNBUFFERED": "1"},
+        environment={"PYTHONUNBUFFERED": "1", **(secure_plan.LOGGED_HANDSHAKES if options.secure else {})},
         # A service prefers OTTLA_… variables to its file; for what the file says here, the file must win.
         hidden_variables=frozenset(_variable_of(key) for key in properties),
         service_module=FORKED_MODULES[role],

@@ -10,12 +10,17 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.empty_pb2 import Empty
-from grpc import aio, method_handlers_generic_handler, unary_unary_rpc_method_handler
+from grpc import (
+    aio,
+    method_handlers_generic_handler,
+    stream_stream_rpc_method_handler,
+    unary_unary_rpc_method_handler,
+)
 from grpc_health.v1 import health_pb2
 from structlog.testing import capture_logs
 
 from ottla_core.errors import ConfigurationError
-from ottla_core.rpc.call_rules import BY_BROKERS, ROLE_NOT_ALLOWED
+from ottla_core.rpc.call_rules import BY_BROKERS, ROLE_NOT_ALLOWED, CallRule, broker_of_metadata
 from ottla_core.rpc.channel import ChannelPool
 from ottla_core.rpc.dialing import dial
 from ottla_core.rpc.peer_problems import handshake_problem
@@ -27,7 +32,8 @@ from tests.support.servers.process_certificates import NAMES, ProcessCertificate
 
 CONTROLLER, OTHER_CONTROLLER = RpcIdentity("controller", 1), RpcIdentity("controller", 2)
 BROKER, COORDINATOR = RpcIdentity("broker", 1), RpcIdentity("group-coordinator", 1)
-METHOD = "/test.Waiting/Answer"
+METHOD, STREAM = "/test.Waiting/Answer", "/test.Waiting/Relay"
+BY_ITSELF = CallRule(frozenset({"broker"}), broker_of_metadata("broker-id"))
 
 
 class Waiting:
@@ -44,18 +50,24 @@ class Waiting:
             await hold.wait()
         return request
 
+    async def relay(self, requests: AsyncIterator[Empty], context: aio.ServicerContext[Any, Any]) -> None:
+        async for request in requests:
+            await context.write(request)
+
     def add_to(self, server: RpcServer) -> None:
         handler = unary_unary_rpc_method_handler(
             self.answer, request_deserializer=Empty.FromString, response_serializer=Empty.SerializeToString
         )
-        server.server.add_generic_rpc_handlers(
-            (method_handlers_generic_handler("test.Waiting", {"Answer": handler}),)
+        stream = stream_stream_rpc_method_handler(
+            self.relay, request_deserializer=Empty.FromString, response_serializer=Empty.SerializeToString
         )
+        handlers = {"Answer": handler, "Relay": stream}
+        server.server.add_generic_rpc_handlers((method_handlers_generic_handler("test.Waiting", handlers),))
 
 
 @asynccontextmanager
 async def serving(tls: RpcTls, service: Waiting | None = None) -> AsyncIterator[str]:
-    server = RpcServer(tls=tls, rules={METHOD: BY_BROKERS})
+    server = RpcServer(tls=tls, rules={METHOD: BY_BROKERS, STREAM: BY_ITSELF})
     (service or Waiting()).add_to(server)
     port = server.bind("127.0.0.1", 0)
     await server.start()
@@ -166,6 +178,24 @@ async def test_health_can_be_asked_and_watched_by_every_process(own: ProcessCert
         seen = await watch.read()
         watch.cancel()
     assert told.status == seen.status == health_pb2.HealthCheckResponse.SERVING
+
+
+@pytest.mark.parametrize("claimed", [1, 2])
+async def test_a_stream_is_of_the_broker_that_its_call_names(own: ProcessCertificates, claimed: int) -> None:
+    async with (
+        serving(own.tls(CONTROLLER)) as address,
+        dial(address, CONTROLLER, tls=own.tls(BROKER)) as channel,
+    ):
+        stream: Any = channel.stream_stream(STREAM, Empty.SerializeToString, Empty.FromString)(
+            metadata=(("broker-id", str(claimed)),), timeout=10
+        )
+        if claimed == BROKER.id:
+            await stream.write(Empty())
+            assert await stream.read() == Empty()
+            stream.cancel()
+            return
+        with pytest.raises(aio.AioRpcError, match="a certificate of broker 1 for a call that says it is of broker 2"):
+            await stream.read()
 
 
 def test_a_certificate_of_another_process_is_refused_at_the_start(own: ProcessCertificates) -> None:
