@@ -356,7 +356,8 @@ def test_the_command_adds_lists_and_removes_rights_and_applies_files(
 
     file = tmp_path / "rights.yaml"
     file.write_text(
-        "principals:\n  ann:\n    - allow: read\n      resources: topic:seen*\n    - allow: all\n      resources: group:g\n"
+        "principals:\n  ann:\n    - allow: read\n      resources: topic:seen*\n"
+        "    - allow: all\n      resources: group:g\n"
     )
     planned = ottla.json("acl", "apply", str(file), "--dry-run")
     assert not planned["applied"]
