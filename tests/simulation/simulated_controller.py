@@ -45,6 +45,8 @@ CONFIG = SimpleNamespace(
     leader_imbalance_check_interval_seconds=4,
     leader_imbalance_per_broker_percentage=10,
     consumer_group_limits=ConsumerGroupLimits,
+    delegation_token_expiry_check_interval_ms=60_000,
+    scram_bootstrap_users=(),
 )
 
 
