@@ -18,19 +18,24 @@ WARNING_DAYS = 30
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the certificates.")]
 Days = Annotated[int, typer.Option(min=1, metavar="DAYS", help="How long certificates are valid.")]
 AuthorityDays = Annotated[int, typer.Option(min=1, metavar="DAYS", help="How long the authority is valid.")]
-Count = Annotated[int, typer.Option(min=0, metavar="COUNT")]
+Brokers = Annotated[int, typer.Option(min=0, metavar="COUNT", help="How many brokers.")]
+Controllers = Annotated[int, typer.Option(min=0, metavar="COUNT", help="How many controllers.")]
+Coordinators = Annotated[int, typer.Option(min=0, metavar="COUNT", help="How many group coordinators.")]
+EtcdNodes = Annotated[int, typer.Option(min=0, metavar="COUNT", help="How many members of etcd.")]
+Connect = Annotated[int, typer.Option(min=0, metavar="COUNT", help="How many Connect workers.")]
+Mirror = Annotated[int, typer.Option(min=0, metavar="COUNT", help="How many mirror workers.")]
 
 
 def init(
     *,
     folder: Folder,
     cluster: Annotated[str, typer.Option(help="The cluster's name, as in cluster.name.")] = "ottla",
-    brokers: Count = 1,
-    controllers: Count = 1,
-    coordinators: Count = 1,
-    etcd_nodes: Count = 1,
-    connect: Count = 0,
-    mirror: Count = 0,
+    brokers: Brokers = 1,
+    controllers: Controllers = 1,
+    coordinators: Coordinators = 1,
+    etcd_nodes: EtcdNodes = 1,
+    connect: Connect = 0,
+    mirror: Mirror = 0,
     hosts: Annotated[
         list[str] | None,
         typer.Option(
@@ -107,6 +112,7 @@ def renew(
         bool, typer.Option("--end-authority", help="Have nobody trust the former authority any more.")
     ] = False,
     authority_days: AuthorityDays = AUTHORITY_DAYS_DEFAULT,
+    as_json: Json = False,
 ) -> None:
     """Replace the certificates; a running cluster takes them up by itself, within seconds, and no request fails.
 
@@ -130,13 +136,17 @@ def renew(
     now = datetime.now(UTC)
     if begin_authority:
         made.begin_authority(now, timedelta(days=authority_days))
-        note("Everybody trusts a new authority beside the former one. Next: `ottla secure renew`.")
+        done, said = "authority begun", "Everybody trusts a new authority beside the former one. Next: renew."
     elif end_authority:
         made.end_authority()
-        note("Nobody trusts the former authority any more.")
+        done, said = "authority ended", "Nobody trusts the former authority any more."
     else:
         made.issue_all(now, timedelta(days=days))
-        note(f"Everybody has a new certificate, valid for {days} days.")
+        done, said = "certificates renewed", f"Everybody has a new certificate, valid for {days} days."
+    if as_json:
+        print_json({"folder": str(made.path), "done": done})
+    else:
+        note(said)
 
 
 def show(*, folder: Folder, as_json: Json = False) -> None:
@@ -193,12 +203,13 @@ def etcd_users(
     *,
     folder: Folder,
     etcd: Annotated[str, typer.Option("--etcd", metavar="URL", help="A member of etcd, with https.")],
+    as_json: Json = False,
 ) -> None:
     """Make the users that the cluster's processes are to etcd, and have etcd ask for them.
 
     Each process is known by its certificate, and may write what is its own: a broker and a group coordinator their registration, a controller all of its cluster's state. etcd has to ask for certificates (ETCD_CLIENT_CERT_AUTH=true). What is there already stays, so the command may be repeated.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
 
       ottla secure etcd-users tls --etcd https://127.0.0.1:2379
     """  # noqa: E501
@@ -209,7 +220,10 @@ def etcd_users(
     made = CertificateFolder(folder)
     files = (made.file(ETCD_ROOT, CA), made.file(ETCD_ROOT, CERTIFICATE), made.file(ETCD_ROOT, KEY))
     new = make_users(etcd, files, made.holders.cluster, made.holders.counts)
-    note(f"etcd asks who calls; new users: {', '.join(new) or 'none'}.")
+    if as_json:
+        print_json({"new_users": new})
+    else:
+        note(f"etcd asks who calls; new users: {', '.join(new) or 'none'}.")
 
 
 def _hosts(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
