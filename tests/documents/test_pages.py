@@ -102,7 +102,7 @@ TYPED = [
         not_typed=frozenset({"make setup"}),
     ),
     Page("docs/sizing.md", shows={".venv/bin/ottla topic describe orders -b 127.0.0.1:19092": "orders"}),
-    Page("docs/security.md"),
+    Page("docs/security.md", shows={"OTTLA_DIR=secured .venv/bin/ottla consume secrets -n 1": "hello"}),
     Page("docs/etcd.md", shows={".venv/bin/ottla status": "etcd-3", ".venv/bin/ottla doctor": "nothing is wrong"}),
     Page(
         "docs/migrating.md",
