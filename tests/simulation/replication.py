@@ -6,6 +6,7 @@ never, and a connection whose other end is gone is reset, unless that went silen
 """
 
 import datetime as dt
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -70,6 +71,7 @@ class SimulatedConnection:
         self.delayed: set[Delayed] = set()
         self.awaits_fetch = False
         self.last_active = self._loop.time()
+        self.usable_until = math.inf
         self.is_closed = False
 
     @property

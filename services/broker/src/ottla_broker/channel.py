@@ -23,9 +23,11 @@ class Channel(Protocol):
     Attributes:
         receives_ahead: whether it may have received bytes of which the event loop, which watches the descriptor, does
             not know; `has_received` tells.
+        usable_for_s: for how long after its login the peer takes requests (KIP-368); None: for ever.
     """
 
     receives_ahead: bool
+    usable_for_s: float | None
 
     @property
     def has_received(self) -> bool:
@@ -62,12 +64,13 @@ class PlainChannel:
         sock: it is the channel's from here on.
     """
 
-    __slots__ = ("_socket", "fileno", "receive_into", "receives_ahead", "send")
+    __slots__ = ("_socket", "fileno", "receive_into", "receives_ahead", "send", "usable_for_s")
     has_received = False
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self.receives_ahead = False
+        self.usable_for_s: float | None = None
         # The socket's own methods: a function of ours around them would cost a call for each request.
         self.fileno = sock.fileno
         self.receive_into = sock.recv_into

@@ -12,6 +12,7 @@ them. The channel has TLS where the listener has it, and the broker has logged i
 """
 
 import asyncio
+import math
 from collections import deque
 from typing import Any, Final, Protocol
 
@@ -57,6 +58,7 @@ class LeaderConnection(Protocol):
 
     awaits_fetch: bool
     last_active: float
+    usable_until: float
     is_closed: bool
 
     @property
@@ -99,6 +101,7 @@ class FetchConnection:
     Attributes:
         awaits_fetch: whether a fetch is under way.
         last_active: when bytes last moved or a request was sent, by the loop's clock.
+        usable_until: when the login is about to expire, by the same clock; infinite where it does not.
         is_closed: whether it is closed.
     """
 
@@ -130,6 +133,7 @@ class FetchConnection:
         self._correlation_ids = CorrelationIds()
         self.awaits_fetch = False
         self.last_active = self._loop.time()
+        self.usable_until = math.inf if channel.usable_for_s is None else self.last_active + channel.usable_for_s
         self.is_closed = False
         self._loop.add_reader(channel.fileno(), self._on_readable)
 

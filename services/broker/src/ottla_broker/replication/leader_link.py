@@ -107,13 +107,17 @@ class LeaderLink:
         return min(settings.socket_timeout_ms, first_ms << min(self._failures, 16)) / 1000
 
     async def _watch(self) -> None:
-        """Return when the connection is lost; end one on which an answer is due and nothing moves."""
+        """Return when the connection is lost or its login expires; end one on which an answer is due in vain."""
         while not self._lost.is_set():
             timeout_s = self._patience_s()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s / STALL_CHECKS_PER_TIMEOUT):
                     await self._lost.wait()
             connection = self.connection
+            if connection is not None and self._loop.time() > connection.usable_until:
+                connection.close("its login is about to expire")
+                self.connection = None
+                return  # and connect anew at once, as nothing has failed
             if connection is not None and connection.awaits_answer:
                 silent_s = self._loop.time() - connection.last_active
                 if silent_s > timeout_s:

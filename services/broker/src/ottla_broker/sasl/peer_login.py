@@ -56,6 +56,7 @@ def connect_with_login(connect: Connect, security: ClientSecurity, client_id: st
                 login = await asyncio.to_thread(security.login_now, LOGIN_SECONDS_MAX)  # which may ask for a token
                 protocol = ClientProtocol(f"{host}:{port}", client_id, login)
                 await _open(channel, protocol, protocol.opening(random_nonce()))
+                channel.usable_for_s = protocol.usable_for_s
         except (AuthenticationFailed, Unreachable, UnsupportedByBroker) as error:
             channel.close()
             raise ConnectionError(str(error)) from None

@@ -35,11 +35,12 @@ class TlsChannel:
         kernel_encrypts: whether the kernel encrypts what is sent.
     """
 
-    __slots__ = ("_socket", "fileno", "kernel_encrypts", "receives_ahead")
+    __slots__ = ("_socket", "fileno", "kernel_encrypts", "receives_ahead", "usable_for_s")
 
     def __init__(self, sock: ssl.SSLSocket) -> None:
         self._socket = sock
         self.receives_ahead = True
+        self.usable_for_s: float | None = None
         self.fileno = sock.fileno
         self.kernel_encrypts = kernel_encrypts(sock)
 
