@@ -15,6 +15,8 @@ from uuid import UUID
 import structlog
 from kio.static.primitive import i32
 
+from ottla_broker.audit.audit_log import AuditLog
+from ottla_broker.audit.audit_records import TEXT_CHARACTERS_MAX, Caller
 from ottla_core.acl_table import AclTable
 from ottla_core.acls import CLUSTER_NAME, AclBinding, AclOperation, ResourceKind
 from ottla_core.authorized_operations import OPERATIONS, operation_bits
@@ -49,6 +51,8 @@ DELETION_OF_ALL_TOPICS: Final = (ResourceKind.CLUSTER, AclOperation.DELETE)
 
 TOPICS_REMEMBERED_MAX: Final = 1_000
 """Topics that are remembered of one connection, for each of reading and writing."""
+
+DATA_OPERATIONS: Final = frozenset({AclOperation.READ, AclOperation.WRITE})
 
 Question = tuple[Principal, str, AclOperation, ResourceKind, str]
 """Who, from which address, wants to do what with which resource."""
@@ -86,6 +90,7 @@ class Authorization:
     Args:
         settings: None if there is no authorizer.
         acls: returns the bindings as they are now, by their ids; another object whenever they have changed.
+        audit: records what is refused, and on request who writes and reads; None if nothing is recorded.
 
     Attributes:
         is_on: whether there is an authorizer.
@@ -96,11 +101,14 @@ class Authorization:
         self,
         settings: AuthorizerSettings | None = None,
         acls: Callable[[], Mapping[UUID, AclBinding]] = dict,
+        audit: AuditLog | None = None,
     ) -> None:
         self.is_on = settings is not None
         self.denials: Counter[ResourceKind] = Counter()
         self._settings = settings or AuthorizerSettings()
         self._acls = acls
+        self._audit = audit
+        self._records_data = audit is not None and audit.has_data
         self._known: Mapping[UUID, AclBinding] | None = None
         self._table = AclTable(())
         self._decisions: dict[Question, bool] = {}
@@ -137,6 +145,11 @@ class Authorization:
                 resource=f"{kind.name}:{name}",
                 api=request.header.api_key,
             )
+            if self._audit is not None:
+                self._audit.note_denial(caller_of(request), operation.name, f"{kind.name}:{name}")
+        elif self._records_data and is_allowed and operation in DATA_OPERATIONS and kind is ResourceKind.TOPIC:
+            assert self._audit is not None
+            self._audit.note_access(caller_of(request), operation.name, f"{kind.name}:{name}")
         return is_allowed
 
     def check(self, request: "Request", operation: AclOperation, kind: ResourceKind, name: str) -> None:
@@ -159,7 +172,7 @@ class Authorization:
         if not isinstance(rights, _TopicRights) or rights.acls is not acls:
             rights = connection.topic_rights = _TopicRights(acls)
         known = rights.written if operation is AclOperation.WRITE else rights.read
-        if topic in known:
+        if topic in known and not self._records_data:
             return
         if not self.permits(request, operation, ResourceKind.TOPIC, topic):
             raise denial(ResourceKind.TOPIC)
@@ -217,6 +230,18 @@ class Authorization:
             self._decisions.clear()
         self._decisions[question] = is_allowed
         return is_allowed
+
+
+def caller_of(request: "Request") -> Caller:
+    """Return who makes a request, as the audit log has it."""
+    connection, header = request.connection, request.header
+    return Caller(
+        principal=str(connection.principal)[:TEXT_CHARACTERS_MAX],
+        address=connection.address,
+        listener=connection.listener_name,
+        client_id=(header.client_id or "")[:TEXT_CHARACTERS_MAX],
+        api_key=header.api_key,
+    )
 
 
 def denial(kind: ResourceKind) -> KafkaError:

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from kio.static.protocol import Entity
 
+from ottla_broker.audit.audit_log import AuditLog
 from ottla_broker.authorization import Authorization
 from ottla_broker.config import BrokerConfig
 from ottla_broker.connection import Connection
@@ -117,6 +118,7 @@ class Broker:
     group_topic: GroupTopicCreation
     telemetry: ClientTelemetry
     traffic: TrafficByTopic
+    audit: AuditLog | None = None
 
     @property
     def id(self) -> int:

@@ -49,6 +49,9 @@ AUTHORIZER: Final = "StandardAuthorizer"
 AUTHORIZER_NAMES: Final = frozenset({AUTHORIZER, f"org.apache.kafka.metadata.authorizer.{AUTHORIZER}"})
 
 
+AUDIT_TO_STDOUT: Final = "stdout"
+
+
 def _authorizer(name: str) -> str:
     if name and name not in AUTHORIZER_NAMES:
         raise ValueError(f"{name} is no authorizer that there is; {AUTHORIZER} is")
@@ -167,6 +170,24 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
         False,
         alias="allow.everyone.if.no.acl.found",
         description="Whether everybody may do everything with a resource for which there is no access control list.",
+    )
+    audit_log_path: str = Field(
+        "",
+        alias="audit.log.path",
+        description="File to which records are appended of what clients are refused and of changes of the cluster; "
+        "stdout: into the broker's own log; empty: nowhere.",
+    )
+    audit_log_data_enable: bool = Field(
+        False,
+        alias="audit.log.data.enable",
+        description="Whether the audit log also tells, once a minute, which topics each client writes and reads; "
+        "only with authorizer.class.name.",
+    )
+    audit_log_records_per_second_max: int = Field(
+        1000,
+        alias="audit.log.records.per.second.max",
+        ge=1,
+        description="Records of the audit log in a second, of each kind; more are dropped and counted.",
     )
     broker_rack: str | None = Field(None, alias="broker.rack", description="Rack or zone the broker stands in.")
 

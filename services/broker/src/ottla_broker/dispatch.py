@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from ottla_broker.access import checks, group_checks
+from ottla_broker.access.auditing import audited
 from ottla_broker.access.checks import (
     in_handler,
     itself,
@@ -22,6 +23,7 @@ from ottla_broker.access.checks import (
     topic_field,
 )
 from ottla_broker.access.sifting import Check, checked
+from ottla_broker.audit.audited_requests import CHANGES
 from ottla_broker.broker import Broker, Request
 from ottla_broker.connection import Connection
 from ottla_broker.group_requests import relay, relay_several
@@ -141,9 +143,10 @@ def _api(
     works_in_slices: bool = False,
 ) -> tuple[int, Api]:
     oldest = oldest_version(key)
+    guarded = handler if check in {in_handler, open_to_all} else checked(check, handler)
     return key, Api(
         key,
-        handler if check in {in_handler, open_to_all} else checked(check, handler),
+        audited(guarded) if key in CHANGES else guarded,
         check,
         oldest,
         newest_version(key),

@@ -16,6 +16,7 @@ from ottla_core.observe.log_levels import LEVEL_NUMBERS, LEVELS, ROOT, LogLevels
 LOGGERS: Final = frozenset(
     {
         "asyncio",
+        "audit",
         "authorizer",
         "background",
         "broker",

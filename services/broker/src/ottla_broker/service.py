@@ -11,15 +11,18 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from pathlib import Path
 from secrets import randbelow
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import structlog
 
+from ottla_broker.audit.audit_log import AuditLog
+from ottla_broker.audit.audit_sinks import AuditFile, StructuredLogSink
 from ottla_broker.authorization import Authorization, AuthorizerSettings
 from ottla_broker.broker import Broker
-from ottla_broker.config import BrokerConfig
+from ottla_broker.config import AUDIT_TO_STDOUT, BrokerConfig
 from ottla_broker.controlled_shutdown import hand_over
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.dynamic_config import as_started, keep_applied
@@ -227,6 +230,7 @@ async def _open_broker(
 ) -> Broker:
     """Join the cluster with the logs of this broker, and lead what the controller assigns."""
     clock = SystemClock()
+    audit = _audit_log(config, clock, closing)
     place = await _join_cluster(config, ports, rpc_port, closing, tracing=tracing, tls=tls)
     feed, controller = place.feed, place.controller
     replication = await _start_replication(config, place, clock, closing, peers)
@@ -258,7 +262,7 @@ async def _open_broker(
     return Broker(
         config=config,
         clock=clock,
-        authorization=_authorization(config, feed),
+        authorization=_authorization(config, feed, audit),
         logins=Logins(lambda: feed.state.security, config.delegation_token_secret_key or "", clock),
         feed=feed,
         membership=place.membership,
@@ -283,15 +287,36 @@ async def _open_broker(
         group_topic=group_topic,
         telemetry=telemetry,
         traffic=replication.traffic,
+        audit=audit,
     )
 
 
-def _authorization(config: BrokerConfig, feed: ClusterStateFeed) -> Authorization:
+def _audit_log(config: BrokerConfig, clock: Clock, closing: AsyncExitStack) -> AuditLog | None:
+    """Begin the audit log; None if none is asked for.
+
+    Raises:
+        OSError: its file cannot be opened.
+    """
+    if not config.audit_log_path:
+        return None
+    to_log = config.audit_log_path == AUDIT_TO_STDOUT
+    audit = AuditLog(
+        StructuredLogSink() if to_log else AuditFile(Path(config.audit_log_path)),
+        clock,
+        per_second_max=config.audit_log_records_per_second_max,
+        has_data=config.audit_log_data_enable,
+    )
+    audit.start()
+    closing.callback(audit.close)
+    return audit
+
+
+def _authorization(config: BrokerConfig, feed: ClusterStateFeed, audit: AuditLog | None) -> Authorization:
     """Return what decides about clients' rights, by the access control lists of the newest state."""
     if not config.authorizer_class_name:
         return Authorization()
     settings = AuthorizerSettings(frozenset(config.super_users), config.allow_everyone_if_no_acl_found)
-    return Authorization(settings, lambda: feed.state.security.acls)
+    return Authorization(settings, lambda: feed.state.security.acls, audit)
 
 
 async def _join_cluster(

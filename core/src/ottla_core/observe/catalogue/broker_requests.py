@@ -9,6 +9,7 @@ _broker = MetricFamily(ProcessRole.BROKER)
 
 API = Label("api", "name of the API, as Kafka spells it", "the APIs that brokers serve, about fifty")
 API_ASKED_FOR = Label("api", "name of the API, as Kafka spells it", "the APIs that were asked for, fifty at most")
+AUDIT_KIND = Label("kind", "denial, administration, or data", "three")
 ERROR = Label("error", "name of an error, as Kafka spells it", "Kafka's errors; only those that occurred")
 PART = Label(
     "part",
@@ -58,6 +59,12 @@ REQUESTS: Final[tuple[MetricDefinition, ...]] = (
     _broker.counter(
         "ottla_broker_expired_sessions_total",
         "Connections closed as the client asked for something after its login had expired.",
+    ),
+    _broker.counter("ottla_broker_audit_records_total", "Records written to the audit log.", AUDIT_KIND),
+    _broker.counter(
+        "ottla_broker_audit_records_dropped_total",
+        "Records that the audit log lacks, as there were too many, or it could not be written.",
+        AUDIT_KIND,
     ),
     _broker.gauge("ottla_broker_fetch_sessions", "Fetch sessions that are kept."),
     _broker.gauge("ottla_broker_fetch_session_partitions", "Partitions in all fetch sessions."),

@@ -1,7 +1,9 @@
 """Requests, connections, fetch sessions, and requests about groups."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from ottla_broker.audit.audit_log import AuditLog
+from ottla_broker.audit.audit_records import AuditKind
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.fetch_sessions import FetchSessionCache
 from ottla_broker.groups.relay import GroupRelay
@@ -52,6 +54,18 @@ def show_logins(metrics: Metrics, counts: LoginCounts) -> None:
     metrics.show_value("ottla_broker_authentications_total", lambda: counts.succeeded)
     metrics.show_value("ottla_broker_failed_authentications_total", lambda: counts.failed)
     metrics.show_value("ottla_broker_expired_sessions_total", lambda: counts.expired)
+
+
+def show_audit(metrics: Metrics, audit: AuditLog | None) -> None:
+    """Show how many records the audit log has, and how many it lacks."""
+
+    def by_kind(count_of: Mapping[AuditKind, int]) -> list[tuple[int, dict[str, str]]]:
+        return [(count_of.get(kind, 0), {"kind": kind.value}) for kind in AuditKind]
+
+    metrics.show("ottla_broker_audit_records_total", lambda: by_kind({} if audit is None else audit.written))
+    metrics.show(
+        "ottla_broker_audit_records_dropped_total", lambda: by_kind({} if audit is None else audit.dropped())
+    )
 
 
 def show_fetch_sessions(metrics: Metrics, sessions: FetchSessionCache) -> None:

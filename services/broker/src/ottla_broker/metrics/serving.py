@@ -12,6 +12,7 @@ from ottla_broker.metrics.link_metrics import show_links
 from ottla_broker.metrics.log_metrics import show_compaction, show_logs, show_traffic
 from ottla_broker.metrics.replication_metrics import show_replication
 from ottla_broker.metrics.request_metrics import (
+    show_audit,
     show_connections,
     show_fetch_sessions,
     show_group_relay,
@@ -42,6 +43,7 @@ def serve_metrics(broker: Broker, listener: Listener, dispatcher: Dispatcher, tr
     show_requests(metrics, dispatcher)
     show_connections(metrics, listener)
     show_logins(metrics, broker.logins.counts)
+    show_audit(metrics, broker.audit)
     show_fetch_sessions(metrics, broker.fetch_sessions)
     show_clients(metrics, broker.telemetry)
     show_logs(metrics, broker.partitions, broker.store)
