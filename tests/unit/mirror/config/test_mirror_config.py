@@ -172,7 +172,6 @@ def test_all_that_is_wrong_is_told_at_once():
         ({**ONE_WAY, "topic.filter.class": "NoSuch"}, "topic.filter.class: no installed plugin has a topicfilter"),
         ({**ONE_WAY, "A.sasl.password": "${file:/none:x}"}, "A.sasl.password: ${file:/none:x} cannot be resolved"),
         ({**ONE_WAY, "A.sasl.password": "${vault:x:y}"}, "refers to a config provider vault"),
-        ({**ONE_WAY, "sync.topic.acls.enabled": "true"}, "sync.topic.acls.enabled: ACLs are not copied yet"),
         ({**ONE_WAY, "refused.batches.topic": "x"}, "only has a meaning with refused.batches=dead.letter.topic"),
         ({**ONE_WAY, "errors.tolerance": "all"}, "errors.tolerance: nothing is skipped silently"),
         ({**ONE_WAY, "rplication.policy.separator": "_"}, "did you mean replication.policy.separator?"),

@@ -6,11 +6,12 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
+from ottla_core.acls import AclBinding, AclOperation, PatternType, Permission, ResourceKind
 from ottla_core.client.cluster_metadata import BrokerAddress, ClusterMetadata, PartitionMetadata, TopicMetadata
 from ottla_core.described_settings import TOPIC_CONFIG, TopicSetting
 from ottla_mirror.config.mirror_config import MirrorConfig
 from ottla_mirror.state.flow_records import FlowState, topic_record
-from ottla_mirror.topics.topic_admin import SettingsRefused
+from ottla_mirror.topics.topic_admin import BINDINGS_AT_ONCE, SettingsRefused, TopicChangeRefused
 from ottla_mirror.topics.topic_keeper import NoLeader, TopicKeeper
 
 BASE = {"clusters": "A,B", "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1", "A->B.enabled": "true"}
@@ -22,6 +23,7 @@ class Topics:
     def __init__(self, said: list[str], **partitions: int) -> None:
         self.partitions = {name.replace("_", "."): count for name, count in partitions.items()}
         self.own: dict[str, dict[str, str]] = {}
+        self.acls: list[AclBinding] | None = []
         self.unknown: set[str] = set()
         self.before_answer: Callable[[], None] = lambda: None
         self._said = said
@@ -58,6 +60,13 @@ class Topics:
         if self.unknown & changes.keys():
             raise SettingsRefused("unknown setting")
         self._said.append(f"alter {topic} {changes}")
+
+    async def topic_acls(self) -> list[AclBinding] | None:
+        self.before_answer()
+        return self.acls
+
+    async def create_acls(self, bindings) -> None:
+        self._said.append(f"create {len(bindings)} acls")
 
     async def delete(self, topic) -> None:
         self._said.append(f"delete {topic}")
@@ -183,3 +192,52 @@ async def test_a_worker_that_loses_its_lead_just_before_deletes_nothing():
     with pytest.raises(NoLeader):
         await deletions(bench, 2)
     assert not any(each.startswith("delete") for each in bench.said)
+
+
+def rights_to_read(*names: str) -> list[AclBinding]:
+    return [
+        AclBinding(
+            kind=ResourceKind.TOPIC,
+            pattern=PatternType.LITERAL,
+            name="orders",
+            principal=f"User:{name}",
+            host="*",
+            operation=AclOperation.READ,
+            permission=Permission.ALLOW,
+        )
+        for name in names
+    ]
+
+
+async def test_many_access_control_lists_are_created_in_several_requests():
+    bench = Bench(source={"orders": 1}, target={"A_orders": 1}, existing_topics="adopt")
+    plan = await bench.keeper.look()
+    bench.said.clear()
+    bench.source.acls = rights_to_read(*map(str, range(BINDINGS_AT_ONCE + 1)))
+    await bench.keeper.sync_acls(plan.copied)
+    assert bench.said == [f"create {BINDINGS_AT_ONCE} acls", "create 1 acls"]
+
+
+async def test_a_worker_that_loses_its_lead_while_it_looks_creates_no_access_control_list():
+    bench = Bench(source={"orders": 1}, target={"A_orders": 1}, existing_topics="adopt")
+    plan = await bench.keeper.look()
+    bench.said.clear()
+    bench.source.acls = rights_to_read("ann")
+
+    def lose_lead() -> None:
+        bench.leads = False
+
+    bench.target.before_answer = lose_lead
+    with pytest.raises(NoLeader):
+        await bench.keeper.sync_acls(plan.copied)
+    assert bench.said == []
+
+
+async def test_a_target_without_an_authorizer_is_told_of_and_a_source_without_one_has_nothing_to_copy():
+    bench = Bench(source={"orders": 1}, target={"A_orders": 1}, existing_topics="adopt")
+    plan = await bench.keeper.look()
+    bench.source.acls, bench.target.acls = rights_to_read("ann"), None
+    with pytest.raises(TopicChangeRefused, match=r"authorizer\.class\.name"):
+        await bench.keeper.sync_acls(plan.copied)
+    bench.source.acls = None
+    await bench.keeper.sync_acls(plan.copied)

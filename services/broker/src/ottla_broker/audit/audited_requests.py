@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from ottla_core.acls import AclOperation, PatternType, Permission, ResourceKind
+from ottla_core.acls import ALL_OPERATIONS, AclOperation, PatternType, Permission, ResourceKind
 from ottla_core.cluster.controller_rpc.controller_api import ConfigResourceType
 from ottla_core.wire.links_messages import LINKS_KEY, LinksMethod
 
@@ -76,8 +76,8 @@ def _pattern(kind: int, name: str | None, pattern: int) -> str:
 
 
 def _grant(item: Any, principal: str | None, host: str | None) -> str:
-    grant = f"{_name_in(Permission, item.permission_type)} {_name_in(AclOperation, item.operation)}"
-    return f"{grant} to {_or_any(principal)} from {_or_any(host)}"
+    operation = "ALL" if item.operation == ALL_OPERATIONS else _name_in(AclOperation, item.operation)
+    return f"{_name_in(Permission, item.permission_type)} {operation} to {_or_any(principal)} from {_or_any(host)}"
 
 
 def _or_any(text: str | None) -> str:

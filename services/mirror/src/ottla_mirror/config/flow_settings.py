@@ -50,14 +50,16 @@ class TopicSettings(ServiceConfig):
         description="Seconds between looks at the topics' settings.",
     )
     sync_topic_acls_enabled: bool = Field(
-        False, alias="sync.topic.acls.enabled", description="Whether ACLs are copied, which is not done yet: false."
+        False,
+        alias="sync.topic.acls.enabled",
+        description="Whether access control lists of topics go along to their copies, all but what allows writing.",
     )
     sync_topic_acls_interval_s: int = Field(
         600,
         alias="sync.topic.acls.interval.seconds",
         ge=1,
         le=SECONDS_MAX,
-        description="Seconds between looks at ACLs, which are not copied yet.",
+        description="Seconds between looks at access control lists.",
     )
     sync_topic_deletions_enabled: bool = Field(
         False,
@@ -201,8 +203,6 @@ class FlowSettings(TopicSettings, GroupSettings):
 
     @model_validator(mode="after")
     def _check_combinations(self) -> Self:
-        if self.sync_topic_acls_enabled:
-            raise ValueError("sync.topic.acls.enabled: ACLs are not copied yet; write false, or remove it")
         if self.refused_batches_topic and self.refused_batches == "halt":
             raise ValueError("refused.batches.topic: only has a meaning with refused.batches=dead.letter.topic")
         return self

@@ -15,7 +15,8 @@ from ottla_core.described_settings import TopicSetting
 from ottla_mirror.config.mirror_config import FlowConfig
 from ottla_mirror.internal_topics.topic_requests import Entry
 from ottla_mirror.state.flow_records import FlowState, topic_record
-from ottla_mirror.topics.topic_admin import SettingsRefused, TopicAdmin, TopicChangeRefused
+from ottla_mirror.topics.topic_acls import missing_bindings
+from ottla_mirror.topics.topic_admin import BINDINGS_AT_ONCE, SettingsRefused, TopicAdmin, TopicChangeRefused
 from ottla_mirror.topics.topic_configs import changes, settings_of_new_topic, wanted_settings
 from ottla_mirror.topics.topic_selection import is_copied
 from ottla_mirror.topics.topic_sync import CopiedTopic, NewTopic, TopicPlan, plan_topics
@@ -115,6 +116,29 @@ class TopicKeeper:
             if different:
                 await self._try(topic, refused, partial(self._alter, each.remote_topic, different))
         return refused
+
+    async def sync_acls(self, copied: Mapping[str, CopiedTopic]) -> None:
+        """Have copies say of who may read them what their topics say.
+
+        Raises:
+            TopicChangeRefused: a cluster does not show, or does not create, access control lists.
+            NoLeader, Unreachable, AuthenticationFailed, UnsupportedByBroker: see `look`.
+        """
+        source = await self._source.topic_acls()
+        if source is None:
+            return  # nobody has to be allowed anything there
+        target = await self._target.topic_acls()
+        if target is None:
+            raise TopicChangeRefused(
+                f"{self._flow.target} has no access control lists, as no authorizer.class.name is set there; set it, "
+                "or sync.topic.acls.enabled=false"
+            )
+        missing = missing_bindings(source, target, {topic: each.remote_topic for topic, each in copied.items()})
+        for begin in range(0, len(missing), BINDINGS_AT_ONCE):
+            self._check_leads()
+            await self._target.create_acls(missing[begin : begin + BINDINGS_AT_ONCE])
+        if missing:
+            log.info("access control lists copied", flow=self._flow.name, bindings=len(missing))
 
     async def _plan(self) -> TopicPlan:
         source, target = await self._source.metadata(), await self._target.metadata()

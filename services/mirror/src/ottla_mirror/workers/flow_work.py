@@ -18,7 +18,7 @@ from ottla_mirror.config.worker_settings import WorkerSettings
 from ottla_mirror.internal_topics.internal_topic import InternalTopic
 from ottla_mirror.state.flow_records import ClusterIds, Steering, clusters_record
 from ottla_mirror.state.flow_store import FlowStore
-from ottla_mirror.topics.topic_admin import TopicAdmin
+from ottla_mirror.topics.topic_admin import TopicAdmin, TopicChangeRefused
 from ottla_mirror.topics.topic_keeper import NoLeader, TopicKeeper
 from ottla_mirror.topics.topic_sync import TopicPlan
 from ottla_mirror.workers.assignment import FlowPartition, TopicNames, TopicOf, Work
@@ -202,7 +202,8 @@ class FlowWork:
             await self._store.write([clusters_record(self.name, ids)])
         await self._ensure_dead_letter_topic()
         settings = self.flow.settings
-        next_look_s = next_sync_s = 0.0
+        next_look_s = next_sync_s = next_acls_s = 0.0
+        acl_problem = ""
         while self._leads():
             is_asked = self._refresh.is_set()
             self._refresh.clear()
@@ -216,10 +217,21 @@ class FlowWork:
             if settings.sync_topic_configs_enabled and (is_asked or now_s >= next_sync_s) and self.plan is not None:
                 self._setting_problems = await self._keeper.sync_settings(self.plan.copied)
                 next_sync_s = now_s + settings.sync_topic_configs_interval_s
+            if settings.sync_topic_acls_enabled and (is_asked or now_s >= next_acls_s) and self.plan is not None:
+                acl_problem = await self._sync_acls(self.plan)
+                next_acls_s = now_s + settings.sync_topic_acls_interval_s
             if is_asked:
                 self._looked.set()
-            self._tell("")
+            self._tell(acl_problem)
             await self._wait(LEAD_CHECK_INTERVAL_S)
+
+    async def _sync_acls(self, plan: TopicPlan) -> str:
+        """Copy access control lists; returns why that is refused, which keeps nothing else waiting."""
+        try:
+            await self._keeper.sync_acls(plan.copied)
+        except TopicChangeRefused as error:
+            return str(error)
+        return ""
 
     async def _ensure_dead_letter_topic(self) -> None:
         name = dead_letter_topic(self.flow)
