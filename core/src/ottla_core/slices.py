@@ -9,7 +9,7 @@ What was decided before a rest may be outdated after it, as after any await.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Coroutine, Generator, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from time import perf_counter
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
@@ -95,6 +95,10 @@ class Unfinished(Awaitable[T]):
     def __init__(self, work: Coroutine[Any, Any, T], awaited: Any) -> None:
         self._work = work
         self._awaited = awaited
+
+    def wrap(self, wrapping: Callable[[Coroutine[Any, Any, T]], Coroutine[Any, Any, T]]) -> None:
+        """Have what is left of the work done through another coroutine; before it is awaited."""
+        self._work = wrapping(self._work)
 
     def __await__(self) -> Generator[Any, Any, T]:
         awaited, work = self._awaited, self._work

@@ -10,6 +10,9 @@ from ottla_broker.broker import Broker
 from ottla_broker.config import BrokerConfig
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.outcome import Delayed
+from ottla_broker.quotas.charge import Charge
+from ottla_broker.quotas.client_quotas import ClientQuotas
+from ottla_broker.quotas.sampled_rate import RateWindow
 from ottla_broker.refused_batches import RefusedBatches
 from ottla_broker.request_times import MeasuredRequest
 from ottla_core.clock import SystemClock
@@ -36,6 +39,11 @@ class Client:
     principal: Principal = ANONYMOUS
     delayed: frozenset[Delayed] = frozenset()
     measured: MeasuredRequest | None = None
+    charge: Charge | None = None
+    throttle_ms: int = 0
+
+    def throttle(self, throttle_ms: int) -> None:
+        self.throttle_ms = max(self.throttle_ms, throttle_ms)
 
 
 def broker_of(feed: Any, *, settings: dict[str, str] | None = None, **parts: Any) -> Broker:
@@ -63,7 +71,12 @@ def broker_of(feed: Any, *, settings: dict[str, str] | None = None, **parts: Any
         )
     )
     registered = Registered(broker_member(BROKER))
-    own = {"membership": registered, "refused_batches": RefusedBatches(), "authorization": Authorization()}
+    own = {
+        "membership": registered,
+        "refused_batches": RefusedBatches(),
+        "authorization": Authorization(),
+        "quotas": ClientQuotas(RateWindow(11, 1000), SystemClock()),
+    }
     return Broker(config=config, clock=SystemClock(), feed=feed, **{**missing, **own, **parts})
 
 

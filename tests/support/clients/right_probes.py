@@ -347,6 +347,23 @@ PROBES: Final[Sequence[Probe]] = (
         )
         for group in (MINE, THEIRS)
     ),
+    Probe("DescribeClientQuotas", 48, 1, _always({"components": (), "strict": False})),
+    Probe(
+        "AlterClientQuotas",
+        49,
+        1,
+        _always(
+            {
+                "entries": (
+                    {
+                        "entity": ({"entity_type": "user", "entity_name": "nobody"},),
+                        "ops": ({"key": "producer_byte_rate", "value": 0.0, "remove": True},),
+                    },
+                ),
+                "validate_only": False,
+            }
+        ),
+    ),
     Probe("DescribeUserScramCredentials", 50, 0, _always({"users": ({"name": "nobody"},)})),
     Probe("AlterUserScramCredentials", 51, 0, _always({"deletions": ({"name": "nobody", "mechanism": 1},)})),
     Probe(

@@ -81,6 +81,7 @@ def encode_fetch_response(
     error_code: ErrorCode = ErrorCode.none,
     session_id: int = NO_SESSION,
     node_endpoints: Collection[NodeEndpoint] = (),
+    throttle_ms: int = 0,
 ) -> list[bytes | Records]:
     """Return a whole frame in parts.
 
@@ -91,12 +92,15 @@ def encode_fetch_response(
         error_code: an error of the whole request.
         session_id: the reader's fetch session, if it has one.
         node_endpoints: the leaders named by `current_leader`; sent from version 16.
+        throttle_ms: for how long the client is not read, as it is above a quota.
     """
     flexible = version >= 12
     parts: list[bytes | Records] = []
     pending = bytearray(4)
     pending += response_header
-    pending += _THROTTLE_ERROR_SESSION.pack(0, error_code, session_id) if version >= 7 else INT32.pack(0)
+    pending += (
+        _THROTTLE_ERROR_SESSION.pack(throttle_ms, error_code, session_id) if version >= 7 else INT32.pack(throttle_ms)
+    )
     pending += array_length(len(topics), flexible=flexible)
     size = -4
     for topic, partitions in topics:

@@ -54,6 +54,8 @@ def encode_produce_response(
     response_header: bytes,
     topics: Sequence[TopicProduced],
     node_endpoints: Collection[NodeEndpoint] = (),
+    *,
+    throttle_ms: int = 0,
 ) -> bytes:
     """Return a whole frame.
 
@@ -62,6 +64,7 @@ def encode_produce_response(
         response_header: the encoded response header.
         topics: each topic's name (before version 13) or id, with its partitions.
         node_endpoints: the leaders named by `current_leader`; sent from version 10.
+        throttle_ms: for how long the client is not read, as it is above a quota.
     """
     flexible = version >= 9
     body = bytearray(response_header)
@@ -73,7 +76,7 @@ def encode_produce_response(
             body += _encode_partition(version, partition)
         if flexible:
             body += NO_TAGGED_FIELDS
-    body += _NO_THROTTLE
+    body += INT32.pack(throttle_ms) if throttle_ms else _NO_THROTTLE
     if flexible:
         body += encode_node_endpoints(node_endpoints if version >= 10 else ())
     return INT32.pack(len(body)) + body

@@ -1,10 +1,12 @@
 """What request handlers work with: the parts of this broker, and the request at hand."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from kio.static.primitive import i32Timedelta
 from kio.static.protocol import Entity
 
 from ottla_broker.audit.audit_log import AuditLog
@@ -22,6 +24,7 @@ from ottla_broker.log.store.log_store import LogStore
 from ottla_broker.outcome import Parts
 from ottla_broker.partition_table import PartitionTable
 from ottla_broker.producer_ids import ProducerIds
+from ottla_broker.quotas.client_quotas import ClientQuotas
 from ottla_broker.reconciliation import Reconciler
 from ottla_broker.refused_batches import RefusedBatches
 from ottla_broker.replication.fetcher_pool import FetcherPool
@@ -84,7 +87,19 @@ class Request:
     def respond(self, response: Entity) -> Parts:
         """Encode a response, given in any version's class."""
         count_errors(self.header.api_key, errors_in(response))
+        throttle_ms = self.throttle_ms()
+        if throttle_ms and hasattr(response, "throttle_time"):
+            told = i32Timedelta.parse(timedelta(milliseconds=throttle_ms))
+            response = replace(response, throttle_time=told)
         return [self.codec.encode_response(self.header.correlation_id, response)]
+
+    def throttle_ms(self) -> int:
+        """Return for how many milliseconds the client is throttled, for its response to say."""
+        connection = self.connection
+        charge = connection.charge
+        if charge is not None and charge.header is self.header:
+            charge.settle()
+        return connection.throttle_ms
 
     def response_header(self) -> bytes:
         """Return the encoded response header, for the responses that are encoded by hand."""
@@ -99,6 +114,7 @@ class Broker:
     clock: Clock
     authorization: Authorization
     logins: Logins
+    quotas: ClientQuotas
     feed: ClusterStateFeed
     membership: Membership
     controller: ControllerClient

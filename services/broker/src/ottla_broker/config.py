@@ -330,6 +330,20 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
         ge=0,
         description="Milliseconds until logs are looked at again when there was none to compact.",
     )
+    quota_window_num: int = Field(
+        11,
+        alias="quota.window.num",
+        ge=1,
+        le=1000,
+        description="Samples over which a client's rate is taken that has a quota.",
+    )
+    quota_window_size_seconds: int = Field(
+        1,
+        alias="quota.window.size.seconds",
+        ge=1,
+        le=3600,
+        description="Seconds of each sample of a client's rate that has a quota.",
+    )
     request_timeout_ms: int = Field(
         30_000,
         alias="request.timeout.ms",

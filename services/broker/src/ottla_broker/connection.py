@@ -15,6 +15,7 @@ Bytes that are no Kafka request close the connection with one log line and do no
 
 import asyncio
 import functools
+import math
 import struct
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -26,6 +27,7 @@ from ottla_broker.callback_answer import CallbackAnswer
 from ottla_broker.channel import Channel
 from ottla_broker.connection_owner import ConnectionOwner, Gate
 from ottla_broker.outcome import Answer, Delayed, Outcome, Reply
+from ottla_broker.quotas.charge import Charge
 from ottla_broker.receive_buffer import UNRESERVED_FRAME_BYTES, PartialFrame
 from ottla_broker.request_times import MeasuredRequest, now_ns
 from ottla_broker.unsent_responses import UnsentResponses
@@ -65,6 +67,7 @@ class Connection:
         last_active: when bytes last moved, by the loop's clock.
         topic_rights: what `authorization` remembers of the topics that the client may write to and read.
         measured: what measures the request that is being handled, if it is measured.
+        charge: what the request that is being handled costs the client; None where no client has a quota.
         is_closed: whether either side has closed it.
     """
 
@@ -83,11 +86,14 @@ class Connection:
         "_receives_ahead",
         "_replies",
         "_reported_bytes",
+        "_throttle_timer",
+        "_throttled_until",
         "_unsent",
         "_waiting",
         "_waits_for_budget",
         "_writing",
         "address",
+        "charge",
         "client_software",
         "delayed",
         "gate",
@@ -127,6 +133,9 @@ class Connection:
         self.last_active = loop.time()
         self.topic_rights: object | None = None
         self.measured: MeasuredRequest | None = None
+        self.charge: Charge | None = None
+        self._throttled_until = 0.0
+        self._throttle_timer: asyncio.TimerHandle | None = None
         self.is_closed = False
         self._read_ns = 0
         self._held = b""
@@ -150,7 +159,7 @@ class Connection:
     @property
     def is_in_mid_request(self) -> bool:
         """Whether a request has begun to arrive and the rest of it is awaited."""
-        return self._partial is not None or bool(self._held and self._reading)
+        return not self._throttled_until and (self._partial is not None or bool(self._held and self._reading))
 
     @property
     def is_unread(self) -> bool:
@@ -184,6 +193,8 @@ class Connection:
         self.is_closed = True
         self._loop.remove_reader(self._fd)
         self._loop.remove_writer(self._fd)
+        if self._throttle_timer is not None:
+            self._throttle_timer.cancel()
         for waiting in list(self._waiting):
             waiting.cancel()
         for reply in self._replies:
@@ -202,6 +213,29 @@ class Connection:
         if reason:
             logger.info("connection closed", peer=self.peer, reason=reason)
 
+    @property
+    def throttle_ms(self) -> int:
+        """For how many milliseconds nothing is going to be read, as the client is above a quota."""
+        if not self._throttled_until:
+            return 0
+        return max(0, math.ceil((self._throttled_until - self._loop.time()) * 1000))
+
+    def throttle(self, throttle_ms: int) -> None:
+        """Read nothing for so long, and handle nothing of what was read already."""
+        until = self._loop.time() + throttle_ms / 1000
+        if self.is_closed or until <= self._throttled_until:
+            return
+        self._throttled_until = until
+        if self._throttle_timer is not None:
+            self._throttle_timer.cancel()
+        self._throttle_timer = self._loop.call_at(until, self._end_throttle)
+        self._set_reading(False)
+
+    def _end_throttle(self) -> None:
+        self._throttled_until, self._throttle_timer = 0.0, None
+        self.last_active = self._loop.time()
+        self.resume()
+
     def resume(self) -> None:
         """Go on with what was received before reading had to stop, then read again."""
         if self.is_closed or self._is_blocked:
@@ -218,7 +252,12 @@ class Connection:
     @property
     def _is_blocked(self) -> bool:
         """Whether what the client asked for before must first be handled, or read by it."""
-        return self._writing or self._alone is not None or len(self._replies) >= PIPELINED_REQUESTS_MAX
+        return (
+            self._writing
+            or self._alone is not None
+            or len(self._replies) >= PIPELINED_REQUESTS_MAX
+            or self._throttled_until > 0
+        )
 
     def _set_reading(self, wanted: bool) -> None:
         if wanted == self._reading:

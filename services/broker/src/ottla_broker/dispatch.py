@@ -29,6 +29,7 @@ from ottla_broker.connection import Connection
 from ottla_broker.group_requests import relay, relay_several
 from ottla_broker.groups.group_lists import GroupLists
 from ottla_broker.handlers import (
+    alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -42,6 +43,7 @@ from ottla_broker.handlers import (
     delete_records,
     delete_topics,
     describe_acls,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_delegation_token,
@@ -75,6 +77,7 @@ from ottla_broker.handlers import (
 )
 from ottla_broker.long_requests import LONG_FRAME_BYTES, LongRequest
 from ottla_broker.outcome import Outcome
+from ottla_broker.quotas.charge import Charge
 from ottla_broker.request_parts import ItemLists, without_repetitions
 from ottla_broker.request_times import ApiTimes
 from ottla_core.acls import AclOperation, ResourceKind
@@ -263,6 +266,8 @@ APIS: Mapping[int, Api] = dict(
             lists=[("topics", "topics")],
         ),
         _group_api(47, relay, group_checks.offset_delete, [("topics", "topics")]),  # OffsetDelete
+        _api(48, describe_client_quotas.handle, on_cluster(AclOperation.DESCRIBE_CONFIGS)),
+        _api(49, alter_client_quotas.handle, on_cluster(AclOperation.ALTER_CONFIGS)),
         _api(50, describe_user_scram_credentials.handle, on_cluster(AclOperation.DESCRIBE)),
         _api(51, alter_user_scram_credentials.handle, on_cluster(AclOperation.ALTER)),
         _api(55, describe_quorum.handle, on_cluster(AclOperation.DESCRIBE)),
@@ -298,17 +303,24 @@ class Dispatcher:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._quotas = broker.quotas
         shown = broker.config.shows_metrics
         self.times: Mapping[int, ApiTimes] = {key: ApiTimes(are_shown=shown) for key in (*APIS, *OWN_APIS)}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="long requests")
 
-    def handle(self, frame: memoryview, connection: Connection) -> Outcome:
+    def handle(  # noqa: PLR0912 - one more call would cost every request
+        self, frame: memoryview, connection: Connection
+    ) -> Outcome:
         """Handle one frame.
 
         Raises:
             InvalidRequest: the frame is no request this broker can answer; close the connection.
         """
+        if self._quotas.are_on and connection.charge is None:
+            return self._handle_charged(frame, connection)
         header = read_request_header(frame)
+        if connection.charge is not None:
+            connection.charge.header = header
         api = APIS.get(header.api_key) or OWN_APIS.get(header.api_key)
         if api is None:
             raise InvalidRequest(f"unknown API key {header.api_key}")
@@ -338,6 +350,15 @@ class Dispatcher:
                 message = without_repetitions(message, api.lists)
         kept = bytes(frame) if api.keeps_frame else b""
         return api.handler(self._broker, Request(header, message, codec, connection, kept))
+
+    def _handle_charged(self, frame: memoryview, connection: Connection) -> Outcome:
+        """Handle one frame, and have its client pay for it."""
+        charge = connection.charge = Charge(self._quotas, connection, len(frame))
+        try:
+            return charge.follow(self.handle(frame, connection))
+        finally:
+            charge.settle()
+            connection.charge = None
 
     def _long_request(
         self, frame: memoryview, header: RequestHeader, api: Api, codec: MessageCodec, connection: Connection

@@ -9,7 +9,7 @@ response queue  answered, and waiting for the responses to what the client asked
 send            until the socket has taken the last byte
 ==============  =====================================================================================================
 
-Kafka's RequestMetrics have the same parts; it throttles requests as well, which this broker does not.
+Kafka's RequestMetrics have the same parts, and one for throttling, which `quotas/` counts here.
 
 A produce costs twelve microseconds, and to measure one costs more than one. So while an API is asked for rarely,
 every request of it is measured, and otherwise one in `MEASURED_ONE_IN`, chosen by lot so that no rhythm of clients

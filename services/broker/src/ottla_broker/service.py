@@ -47,6 +47,8 @@ from ottla_broker.metrics.serving import serve_metrics
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partition_table import PartitionTable
 from ottla_broker.producer_ids import ProducerIds
+from ottla_broker.quotas.client_quotas import ClientQuotas
+from ottla_broker.quotas.sampled_rate import RateWindow
 from ottla_broker.reconciliation import Reconciler
 from ottla_broker.refused_batches import RefusedBatches
 from ottla_broker.replication.fetch_connection import open_by
@@ -264,6 +266,7 @@ async def _open_broker(
         clock=clock,
         authorization=_authorization(config, feed, audit),
         logins=Logins(lambda: feed.state.security, config.delegation_token_secret_key or "", clock),
+        quotas=_quotas(config, feed, clock),
         feed=feed,
         membership=place.membership,
         controller=controller,
@@ -309,6 +312,14 @@ def _audit_log(config: BrokerConfig, clock: Clock, closing: AsyncExitStack) -> A
     audit.start()
     closing.callback(audit.close)
     return audit
+
+
+def _quotas(config: BrokerConfig, feed: ClusterStateFeed, clock: Clock) -> ClientQuotas:
+    """Return what clients use of their quotas, by those of the newest state."""
+    quotas = ClientQuotas(RateWindow(config.quota_window_num, config.quota_window_size_seconds * 1000), clock)
+    quotas.state_changed(None, feed.state)
+    feed.subscribe(quotas.state_changed)
+    return quotas
 
 
 def _authorization(config: BrokerConfig, feed: ClusterStateFeed, audit: AuditLog | None) -> Authorization:

@@ -23,6 +23,7 @@ from ottla_controller.login_controller import LoginController
 from ottla_controller.partition_change import TopicRules
 from ottla_controller.priority_lock import Urgency
 from ottla_controller.producer_ids import next_block
+from ottla_controller.quota_controller import QuotaController
 from ottla_controller.replica_controller import ReplicaController
 from ottla_controller.shard_assignment import (
     NO_PRODUCER_ID,
@@ -68,6 +69,7 @@ class ActiveController:
         links: the part that decides about links to other clusters.
         features: the part that decides about levels of features.
         acls: the part that decides about access control lists.
+        quotas: the part that decides about clients' quotas.
         logins: the part that decides about users and delegation tokens.
     """
 
@@ -90,6 +92,7 @@ class ActiveController:
         self.links = LinkController(self._changes, self._writes, defaults)
         self.features = FeatureController(self._changes, key_space)
         self.acls = AclController(self._changes, key_space)
+        self.quotas = QuotaController(self._changes, key_space)
         self.logins = LoginController(self._changes, key_space)
         self._defaults = defaults
         self._group_limits = group_limits

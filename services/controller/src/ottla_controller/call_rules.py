@@ -28,6 +28,7 @@ _RULES: Final[dict[str, CallRule]] = {
     "RaiseLeaderEpochs": BY_THE_BROKER_NAMED,
     "PromoteLinked": BY_BROKERS,
     "AlterAcls": BY_BROKERS,
+    "AlterQuotas": BY_BROKERS,
     "AlterScramCredentials": BY_BROKERS,
     "CreateDelegationToken": BY_BROKERS,
     "AlterDelegationToken": BY_BROKERS,

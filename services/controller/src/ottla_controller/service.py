@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from grpc import aio
 
-from ottla_controller.acl_service import AclService
+from ottla_controller.quota_service import QuotaService
 from ottla_core.cluster.controller_rpc import controller_messages as messages
 from ottla_core.cluster.controller_rpc.controller_api import ElectionType, FeatureUpdate
 from ottla_core.topic_partition import TopicPartition
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # generic in the stubs only
     Context = aio.ServicerContext[Any, Any]
 
 
-class ControllerService(AclService):
+class ControllerService(QuotaService):
     """Answers while this process leads, and refuses with NOT_CONTROLLER otherwise."""
 
     async def CreateTopics(self, request: pb.CreateTopicsRequest, context: "Context") -> pb.CreateTopicsResponse:

@@ -64,6 +64,16 @@ class QuotaEntityKind(StrEnum):
     IP = "ip"
 
 
+class QuotaName(StrEnum):
+    """What a quota limits, under Kafka's names."""
+
+    PRODUCER_BYTE_RATE = "producer_byte_rate"
+    CONSUMER_BYTE_RATE = "consumer_byte_rate"
+    REQUEST_PERCENTAGE = "request_percentage"
+    CONTROLLER_MUTATION_RATE = "controller_mutation_rate"
+    CONNECTION_CREATION_RATE = "connection_creation_rate"
+
+
 @dataclass(frozen=True, slots=True)
 class QuotaEntity:
     """Of whom a quota is: a user, a client id, both, or an address.

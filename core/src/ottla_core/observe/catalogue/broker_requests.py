@@ -18,6 +18,8 @@ PART = Label(
     "five",
 )
 
+QUOTA = Label("quota", "what the quota limits, as Kafka spells it", "five")
+
 REQUESTS: Final[tuple[MetricDefinition, ...]] = (
     _broker.counter("ottla_broker_requests_total", "Requests received.", API),
     _broker.counter(
@@ -65,6 +67,10 @@ REQUESTS: Final[tuple[MetricDefinition, ...]] = (
         "ottla_broker_audit_records_dropped_total",
         "Records that the audit log lacks, as there were too many, or it could not be written.",
         AUDIT_KIND,
+    ),
+    _broker.counter("ottla_broker_throttles_total", "Times that a client above a quota was throttled.", QUOTA),
+    _broker.counter(
+        "ottla_broker_throttled_seconds_total", "Seconds for which clients above a quota were throttled.", QUOTA
     ),
     _broker.gauge("ottla_broker_fetch_sessions", "Fetch sessions that are kept."),
     _broker.gauge("ottla_broker_fetch_session_partitions", "Partitions in all fetch sessions."),

@@ -1,6 +1,7 @@
 from ottla_proto.gen.ottla import acls_pb2 as _acls_pb2
 from ottla_proto.gen.ottla import links_pb2 as _links_pb2
 from ottla_proto.gen.ottla import logins_pb2 as _logins_pb2
+from ottla_proto.gen.ottla import quotas_pb2 as _quotas_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor

@@ -7,6 +7,7 @@ from ottla_proto.gen.ottla import acls_pb2 as ottla__proto_dot_gen_dot_ottla_dot
 from ottla_proto.gen.ottla import controller_pb2 as ottla__proto_dot_gen_dot_ottla_dot_controller__pb2
 from ottla_proto.gen.ottla import links_pb2 as ottla__proto_dot_gen_dot_ottla_dot_links__pb2
 from ottla_proto.gen.ottla import logins_pb2 as ottla__proto_dot_gen_dot_ottla_dot_logins__pb2
+from ottla_proto.gen.ottla import quotas_pb2 as ottla__proto_dot_gen_dot_ottla_dot_quotas__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -147,6 +148,11 @@ class ControllerStub:
                 request_serializer=ottla__proto_dot_gen_dot_ottla_dot_acls__pb2.AlterAclsRequest.SerializeToString,
                 response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_acls__pb2.AlterAclsResponse.FromString,
                 _registered_method=True)
+        self.AlterQuotas = channel.unary_unary(
+                '/ottla.controller.v1.Controller/AlterQuotas',
+                request_serializer=ottla__proto_dot_gen_dot_ottla_dot_quotas__pb2.AlterQuotasRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_quotas__pb2.AlterQuotasResponse.FromString,
+                _registered_method=True)
 
 
 class ControllerServicer:
@@ -284,6 +290,12 @@ class ControllerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AlterQuotas(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControllerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -396,6 +408,11 @@ def add_ControllerServicer_to_server(servicer, server):
                     servicer.AlterAcls,
                     request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_acls__pb2.AlterAclsRequest.FromString,
                     response_serializer=ottla__proto_dot_gen_dot_ottla_dot_acls__pb2.AlterAclsResponse.SerializeToString,
+            ),
+            'AlterQuotas': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterQuotas,
+                    request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_quotas__pb2.AlterQuotasRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_ottla_dot_quotas__pb2.AlterQuotasResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -992,6 +1009,33 @@ class Controller:
             '/ottla.controller.v1.Controller/AlterAcls',
             ottla__proto_dot_gen_dot_ottla_dot_acls__pb2.AlterAclsRequest.SerializeToString,
             ottla__proto_dot_gen_dot_ottla_dot_acls__pb2.AlterAclsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterQuotas(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ottla.controller.v1.Controller/AlterQuotas',
+            ottla__proto_dot_gen_dot_ottla_dot_quotas__pb2.AlterQuotasRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_ottla_dot_quotas__pb2.AlterQuotasResponse.FromString,
             options,
             channel_credentials,
             insecure,

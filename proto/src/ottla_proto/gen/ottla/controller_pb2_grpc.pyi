@@ -14,6 +14,7 @@ from ottla_proto.gen.ottla import acls_pb2 as _acls_pb2
 from ottla_proto.gen.ottla import controller_pb2 as _controller_pb2
 from ottla_proto.gen.ottla import links_pb2 as _links_pb2
 from ottla_proto.gen.ottla import logins_pb2 as _logins_pb2
+from ottla_proto.gen.ottla import quotas_pb2 as _quotas_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -61,6 +62,7 @@ class ControllerStub:
     CreateDelegationToken: _grpc.UnaryUnaryMultiCallable[_logins_pb2.CreateDelegationTokenRequest, _logins_pb2.DelegationTokenResponse]
     AlterDelegationToken: _grpc.UnaryUnaryMultiCallable[_logins_pb2.AlterDelegationTokenRequest, _logins_pb2.DelegationTokenResponse]
     AlterAcls: _grpc.UnaryUnaryMultiCallable[_acls_pb2.AlterAclsRequest, _acls_pb2.AlterAclsResponse]
+    AlterQuotas: _grpc.UnaryUnaryMultiCallable[_quotas_pb2.AlterQuotasRequest, _quotas_pb2.AlterQuotasResponse]
 
 @_typing.type_check_only
 class ControllerAsyncStub(ControllerStub):
@@ -87,6 +89,7 @@ class ControllerAsyncStub(ControllerStub):
     CreateDelegationToken: _aio.UnaryUnaryMultiCallable[_logins_pb2.CreateDelegationTokenRequest, _logins_pb2.DelegationTokenResponse]  # type: ignore[assignment]
     AlterDelegationToken: _aio.UnaryUnaryMultiCallable[_logins_pb2.AlterDelegationTokenRequest, _logins_pb2.DelegationTokenResponse]  # type: ignore[assignment]
     AlterAcls: _aio.UnaryUnaryMultiCallable[_acls_pb2.AlterAclsRequest, _acls_pb2.AlterAclsResponse]  # type: ignore[assignment]
+    AlterQuotas: _aio.UnaryUnaryMultiCallable[_quotas_pb2.AlterQuotasRequest, _quotas_pb2.AlterQuotasResponse]  # type: ignore[assignment]
 
 class ControllerServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -242,5 +245,12 @@ class ControllerServicer(metaclass=_abc_1.ABCMeta):
         request: _acls_pb2.AlterAclsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_acls_pb2.AlterAclsResponse, _abc.Awaitable[_acls_pb2.AlterAclsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def AlterQuotas(
+        self,
+        request: _quotas_pb2.AlterQuotasRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_quotas_pb2.AlterQuotasResponse, _abc.Awaitable[_quotas_pb2.AlterQuotasResponse]]: ...
 
 def add_ControllerServicer_to_server(servicer: ControllerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

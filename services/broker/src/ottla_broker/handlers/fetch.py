@@ -136,8 +136,17 @@ class _Fetch:
         return look(self.session, self.terms, self._broker.partitions, only_news=self._is_incremental)
 
     def answer(self, reading: Reading) -> Parts:
-        """Return the response, and note in the session what it tells."""
+        """Return the response, and note in the session what it tells.
+
+        To a reader that is above its quota it tells nothing, so the session stays as it is.
+        """
         session, request, broker = self.session, self._request, self._broker
+        throttle_ms = 0
+        if broker.quotas.are_on and session.follower is None:
+            may_read = broker.quotas.may_fetch(request.connection, request.header.client_id, reading.size_bytes)
+            throttle_ms = request.throttle_ms()
+            if not may_read:
+                return self._nothing(throttle_ms)
         if self._wants_session:
             broker.fetch_sessions.keep(session, _monotonic_ms(broker))
         if session.id != NO_SESSION:
@@ -157,7 +166,16 @@ class _Fetch:
                 by_topic(reading),
                 session_id=session.id,
                 node_endpoints=broker.node_endpoints(leaders, request.listener) if leaders else (),
+                throttle_ms=throttle_ms,
             )
+        )
+
+    def _nothing(self, throttle_ms: int) -> Parts:
+        """Return the response to a reader that has to wait."""
+        request = self._request
+        header = request.response_header()
+        return list(
+            encode_fetch_response(request.version, header, [], session_id=self.session.id, throttle_ms=throttle_ms)
         )
 
     def _name_leaders(self, reading: Reading) -> set[int]:
@@ -245,6 +263,11 @@ def _follower(broker: Broker, message: Any, version: int) -> FollowerContact | N
 def _terms(broker: Broker, request: Request, follower: FollowerContact | None) -> FetchTerms:
     message, config = request.message, broker.config
     bytes_max = min(message.max_bytes, config.fetch_max_bytes)
+    if broker.quotas.are_on:
+        if follower is None:
+            bytes_max = broker.quotas.fetch_bytes_max(request.connection, request.header.client_id, bytes_max)
+        elif request.connection.charge is not None:
+            request.connection.charge.is_exempt = True  # what replicas copy has rates of its own
     if follower is not None:
         return FetchTerms(
             bytes_max,

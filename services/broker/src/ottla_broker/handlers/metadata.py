@@ -38,6 +38,7 @@ It holds for a whole request: one of a mebibyte names tens of thousands of topic
 
 
 TOPICS_CREATED_AT_ONCE_MAX: Final = 250
+FIRST_VERSION_WITH_THROTTLE_TIME = 3
 METADATA_KEY = 3
 FIRST_VERSION_WITH_LISTENER_NOT_FOUND: Final = 6
 
@@ -198,6 +199,9 @@ async def _respond(
     if _asks_for(request, "cluster"):
         cluster_operations = authorization.operations_on_cluster(request)
     pieces.append(encoder.end(cluster_operations=cluster_operations))
+    throttle_ms = request.throttle_ms()
+    if throttle_ms and request.version >= FIRST_VERSION_WITH_THROTTLE_TIME:
+        pieces[1] = INT32.pack(throttle_ms) + pieces[1][INT32.size :]  # of what is said first
     body = b"".join(pieces)
     return [INT32.pack(len(body)) + body]
 

@@ -8,6 +8,7 @@ from ottla_broker.dispatch import Dispatcher
 from ottla_broker.fetch_sessions import FetchSessionCache
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.listener import Listener
+from ottla_broker.quotas.client_quotas import ClientQuotas
 from ottla_broker.request_times import PARTS, ApiTimes
 from ottla_broker.sasl.listener_sasl import LoginCounts
 from ottla_core.observe.metrics import Metrics
@@ -47,6 +48,18 @@ def show_connections(metrics: Metrics, listener: Listener) -> None:
     metrics.show_value("ottla_broker_connections", lambda: len(listener.connections))
     metrics.show_value("ottla_broker_failed_handshakes_total", lambda: listener.failed_handshakes)
     metrics.show_value("ottla_broker_outdated_certificates", lambda: listener.outdated_certificates)
+
+
+def show_throttles(metrics: Metrics, quotas: ClientQuotas) -> None:
+    """Show how clients were throttled."""
+    metrics.show(
+        "ottla_broker_throttles_total",
+        lambda: [(throttled.count, {"quota": name}) for name, throttled in quotas.throttled.items()],
+    )
+    metrics.show(
+        "ottla_broker_throttled_seconds_total",
+        lambda: [(throttled.throttled_ms / 1000, {"quota": name}) for name, throttled in quotas.throttled.items()],
+    )
 
 
 def show_logins(metrics: Metrics, counts: LoginCounts) -> None:

@@ -18,6 +18,7 @@ from ottla_broker.metrics.request_metrics import (
     show_group_relay,
     show_logins,
     show_requests,
+    show_throttles,
 )
 from ottla_core.cluster.etcd.times import show_etcd
 from ottla_core.observe.catalogue.definition import ProcessRole
@@ -42,6 +43,7 @@ def serve_metrics(broker: Broker, listener: Listener, dispatcher: Dispatcher, tr
     show_traces(metrics, tracing)
     show_requests(metrics, dispatcher)
     show_connections(metrics, listener)
+    show_throttles(metrics, broker.quotas)
     show_logins(metrics, broker.logins.counts)
     show_audit(metrics, broker.audit)
     show_fetch_sessions(metrics, broker.fetch_sessions)

@@ -1,0 +1,196 @@
+"""What clients use of their quotas on this broker, and for how long they are throttled.
+
+A client that is above a quota is answered at once; the answer says for how long it is throttled, and so long its
+connection is not read (KIP-219). Quotas hold per broker, as in Kafka, and a changed one holds at once.
+
+Without quotas a request costs the test of `are_on`. With quotas it costs the look-up of its client's meters, which
+are found once for each user and client id.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from ottla_broker.quotas.quota_limits import Quotas, limit_of, names_of_clients
+from ottla_broker.quotas.sampled_rate import RateWindow, SampledRate
+from ottla_core.clock import Clock
+from ottla_core.cluster.state.model import ClusterState
+from ottla_core.cluster.state.security import QuotaName
+from ottla_core.principal import Principal
+
+CLIENTS_MAX: Final = 10_000
+"""Users and client ids whose meters are known; beyond, those that were found first are found anew."""
+METERS_MAX: Final = 20_000
+"""Uses that are metered; beyond, those are forgotten that began first, and begin anew."""
+PERCENT_PER_NS: Final = 100 / 1e9
+THROTTLE_MS_MAX: Final = 2**31 - 1
+"""The most that an answer can say."""
+
+
+class Client(Protocol):
+    """A client's connection, as it is throttled."""
+
+    @property
+    def principal(self) -> Principal:
+        """Who the client is."""
+
+    def throttle(self, throttle_ms: int) -> None:
+        """Read nothing from the client for so long."""
+
+
+class Meter:
+    """What is used of one quota by those who share it.
+
+    Attributes:
+        limit_per_second: the quota.
+    """
+
+    __slots__ = ("limit_per_second", "rate")
+
+    def __init__(self, rate: SampledRate, limit_per_second: float) -> None:
+        self.rate = rate
+        self.limit_per_second = limit_per_second
+
+
+class ThrottleCount:
+    """How often clients were throttled for one kind of quota, and for how long in all."""
+
+    __slots__ = ("count", "throttled_ms")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.throttled_ms = 0
+
+    def add(self, throttle_ms: int) -> None:
+        """Count one."""
+        self.count += 1
+        self.throttled_ms += throttle_ms
+
+
+@dataclass(slots=True)
+class Meters:
+    """The meters of one user's client id; None where no quota holds for it."""
+
+    produced: Meter | None
+    fetched: Meter | None
+    used_time: Meter | None
+
+
+class ClientQuotas:
+    """Meters of clients.
+
+    Attributes:
+        are_on: whether any client has a quota.
+        throttled: how often clients were throttled, by what for.
+    """
+
+    def __init__(self, window: RateWindow, clock: Clock) -> None:
+        self._window = window
+        self._clock = clock
+        self._quotas: Quotas = {}
+        self._limited: frozenset[str] = frozenset()
+        self._meters: dict[tuple[str, str], Meters] = {}
+        self._rates: dict[tuple[QuotaName, str | None, str | None], SampledRate] = {}
+        self.are_on = False
+        self.throttled = {name: ThrottleCount() for name in QuotaName}
+
+    def state_changed(self, former: ClusterState | None, new: ClusterState) -> None:
+        """Go by the quotas of a new state; what was used stays used."""
+        quotas = new.security.client_quotas
+        if former is not None and former.security.client_quotas is quotas:
+            return
+        self._quotas = quotas
+        self._limited = names_of_clients(quotas)
+        self.are_on = bool(self._limited)
+        self._meters.clear()
+        if not self.are_on:
+            self._rates.clear()
+
+    def note_produced(self, connection: Client, client_id: str | None, size_bytes: int) -> None:
+        """Count what a client has sent to be produced, and throttle it if that is too much."""
+        meter = self._of(connection, client_id).produced
+        if meter is not None:
+            self._use(connection, QuotaName.PRODUCER_BYTE_RATE, meter, size_bytes)
+
+    def may_fetch(self, connection: Client, client_id: str | None, size_bytes: int) -> bool:
+        """Count what a client is to be given, if it may have it; if not, throttle it and count nothing.
+
+        A client that was given nothing within the window may have what it takes, and is throttled after that: a
+        single batch may be more than a window's worth, and would never be read.
+        """
+        meter = self._of(connection, client_id).fetched
+        if meter is None:
+            return True
+        was_unused = meter.rate.is_unused
+        if self._use(connection, QuotaName.CONSUMER_BYTE_RATE, meter, size_bytes) and not was_unused:
+            meter.rate.record(-size_bytes, self._now_ms())
+            return False
+        return True
+
+    def fetch_bytes_max(self, connection: Client, client_id: str | None, asked_bytes: int) -> int:
+        """Return what a client may be given with one answer of what it asks for: a window's worth at most."""
+        meter = self._of(connection, client_id).fetched
+        if meter is None:
+            return asked_bytes
+        window_s = max(1, self._window.samples - 1) * self._window.sample_ms / 1000
+        return min(asked_bytes, int(meter.limit_per_second * window_s))
+
+    def limits_time(self, connection: Client, client_id: str | None) -> bool:
+        """Return whether a client has a quota of the time that its requests are worked on."""
+        return self._of(connection, client_id).used_time is not None
+
+    def note_time(self, connection: Client, client_id: str | None, used_ns: int) -> None:
+        """Count for how long a request of a client was worked on, and throttle the client if that is too much."""
+        meter = self._of(connection, client_id).used_time
+        if meter is not None:
+            self._use(
+                connection,
+                QuotaName.REQUEST_PERCENTAGE,
+                meter,
+                used_ns * PERCENT_PER_NS,
+                throttle_ms_max=self._window.sample_ms,
+            )
+
+    def _use(
+        self, connection: Client, name: QuotaName, meter: Meter, value: float, throttle_ms_max: int = THROTTLE_MS_MAX
+    ) -> int:
+        """Count a use; return for how many milliseconds the client is throttled for it."""
+        now_ms = self._now_ms()
+        meter.rate.record(value, now_ms)
+        throttle_ms = meter.rate.throttle_ms(meter.limit_per_second, now_ms)
+        if throttle_ms:
+            throttle_ms = min(throttle_ms, throttle_ms_max)
+            self.throttled[name].add(throttle_ms)
+            connection.throttle(throttle_ms)
+        return throttle_ms
+
+    def _of(self, connection: Client, client_id: str | None) -> Meters:
+        named = (connection.principal.name, client_id or "")
+        found = self._meters.get(named)
+        if found is None:
+            found = Meters(
+                produced=self._meter(QuotaName.PRODUCER_BYTE_RATE, named),
+                fetched=self._meter(QuotaName.CONSUMER_BYTE_RATE, named),
+                used_time=self._meter(QuotaName.REQUEST_PERCENTAGE, named),
+            )
+            _drop_first(self._meters, CLIENTS_MAX)
+            self._meters[named] = found
+        return found
+
+    def _meter(self, name: QuotaName, named: tuple[str, str]) -> Meter | None:
+        limit = limit_of(self._quotas, name, *named) if name in self._limited else None
+        if limit is None:
+            return None
+        key = (name, limit.user, limit.client_id)
+        rate = self._rates.get(key)
+        if rate is None:
+            _drop_first(self._rates, METERS_MAX)
+            rate = self._rates[key] = SampledRate(self._window)
+        return Meter(rate, limit.per_second)
+
+    def _now_ms(self) -> int:
+        return int(self._clock.monotonic() * 1000)
+
+
+def _drop_first(table: dict[Any, Any], most: int) -> None:
+    while len(table) >= most:
+        del table[next(iter(table))]
