@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import f64, i8
 
 from tests.support.clients.raw_client import RawClient, Silence
-from tests.support.clients.raw_requests import metadata_request, produce_request, produced
+from tests.support.clients.raw_requests import create_topic_request, metadata_request, produce_request, produced
 from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.eventually import eventually
 from tests.support.messages.record_batches import batch_of
@@ -187,6 +187,21 @@ def test_a_reader_above_its_quota_gets_everything_in_the_end(cluster: OttlaClust
     finally:
         reader.close()
     assert throttles
+
+
+def test_who_has_too_many_partitions_made_is_refused_until_the_debt_is_paid(
+    cluster: OttlaCluster, topic: str
+) -> None:
+    """In version 7 of CreateTopics; a window's worth of 11 partitions may come at once."""
+    assert altered(cluster, {"user": "ANONYMOUS"}, {"controller_mutation_rate": 1.0}).error_code == 0
+    with RawClient.to(cluster.bootstrap) as client:
+        first = client.ask(create_topic_request(f"{topic}-1", partitions=14))
+        assert first.topics[0].error_code is ErrorCode.none, "the last one may lead into debt"
+        second = client.ask(create_topic_request(f"{topic}-2", partitions=1))
+        assert second.topics[0].error_code is ErrorCode.throttling_quota_exceeded
+        assert second.throttle_time > timedelta(0)
+        third = client.ask(create_topic_request(f"{topic}-3", partitions=1), within_s=60)
+        assert third.topics[0].error_code is ErrorCode.none, "the connection was not read until then"
 
 
 def test_a_quota_that_is_removed_holds_no_more(cluster: OttlaCluster, topic: str) -> None:

@@ -75,7 +75,7 @@ def broker_of(feed: Any, *, settings: dict[str, str] | None = None, **parts: Any
         "membership": registered,
         "refused_batches": RefusedBatches(),
         "authorization": Authorization(),
-        "quotas": ClientQuotas(RateWindow(11, 1000), SystemClock()),
+        "quotas": ClientQuotas(RateWindow(11, 1000), RateWindow(11, 1000), SystemClock()),
     }
     return Broker(config=config, clock=SystemClock(), feed=feed, **{**missing, **own, **parts})
 

@@ -344,6 +344,20 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
         le=3600,
         description="Seconds of each sample of a client's rate that has a quota.",
     )
+    controller_quota_window_num: int = Field(
+        11,
+        alias="controller.quota.window.num",
+        ge=1,
+        le=1000,
+        description="Samples of a controller_mutation_rate that a client may use at once.",
+    )
+    controller_quota_window_size_seconds: int = Field(
+        1,
+        alias="controller.quota.window.size.seconds",
+        ge=1,
+        le=3600,
+        description="Seconds of each sample of a controller_mutation_rate.",
+    )
     request_timeout_ms: int = Field(
         30_000,
         alias="request.timeout.ms",

@@ -316,7 +316,11 @@ def _audit_log(config: BrokerConfig, clock: Clock, closing: AsyncExitStack) -> A
 
 def _quotas(config: BrokerConfig, feed: ClusterStateFeed, clock: Clock) -> ClientQuotas:
     """Return what clients use of their quotas, by those of the newest state."""
-    quotas = ClientQuotas(RateWindow(config.quota_window_num, config.quota_window_size_seconds * 1000), clock)
+    quotas = ClientQuotas(
+        RateWindow(config.quota_window_num, config.quota_window_size_seconds * 1000),
+        RateWindow(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000),
+        clock,
+    )
     quotas.state_changed(None, feed.state)
     feed.subscribe(quotas.state_changed)
     return quotas

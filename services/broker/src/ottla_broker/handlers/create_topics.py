@@ -16,12 +16,14 @@ from ottla_broker.described_configs import describe_topic
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.handlers.describe_configs import broker_settings
 from ottla_broker.outcome import Parts
+from ottla_broker.quotas.mutations import REFUSAL, admitted
 from ottla_core.cluster.controller_rpc.controller_api import CreatedTopic, NewTopic, PartitionAssignment
 from ottla_core.cluster.state.model import Topic
 from ottla_core.errors import KafkaError
 
 UNKNOWN = -1
 CONFIGS_SINCE_VERSION = 5
+FIRST_STRICT_VERSION = 6
 
 Configs = tuple[CreatableTopicConfigs, ...]
 Descriptions = dict[frozenset[tuple[str, str]], Configs]
@@ -32,24 +34,40 @@ async def handle(broker: Broker, request: Request) -> Parts:
     """Have the controller create the topics, and wait until this broker has opened its logs of them."""
     message = request.newest()
     timeout_s = message.timeout.total_seconds()
+    wanted, refused = admitted(
+        broker.quotas,
+        request.connection,
+        request.header.client_id,
+        message.topics,
+        lambda topic: _partition_count(broker, topic),
+        is_strict=request.version >= FIRST_STRICT_VERSION,
+    )
     try:
         results = await broker.controller.create_topics(
-            [_new_topic(topic) for topic in message.topics],
+            [_new_topic(topic) for topic in wanted],
             validate_only=message.validate_only,
             timeout_s=timeout_s,
         )
         await broker.reconciler.wait_reached(broker.state.revision, timeout_s)
     except KafkaError as error:
         results = [
-            CreatedTopic(name=topic.name, error_code=error.code, error_message=error.message)
-            for topic in message.topics
+            CreatedTopic(name=topic.name, error_code=error.code, error_message=error.message) for topic in wanted
         ]
+    results += [
+        CreatedTopic(name=topic.name, error_code=REFUSAL.code, error_message=REFUSAL.message) for topic in refused
+    ]
     described: Descriptions = {}
     tells_configs = request.version >= CONFIGS_SINCE_VERSION
     topics = tuple(
         _encode(result, _configs_of(broker, result, described) if tells_configs else ()) for result in results
     )
     return request.respond(CreateTopicsResponse(throttle_time=NO_THROTTLE, topics=topics))
+
+
+def _partition_count(broker: Broker, topic: Any) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return topic.num_partitions if topic.num_partitions > 0 else broker.config.num_partitions
 
 
 def _new_topic(topic: Any) -> NewTopic:

@@ -8,11 +8,13 @@ from kio.schema.types import TopicName
 from ottla_broker.broker import Broker, Request
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.outcome import Parts
+from ottla_broker.quotas.mutations import REFUSAL, admitted
 from ottla_core.cluster.controller_rpc.controller_api import DeletedTopic, TopicReference
 from ottla_core.errors import KafkaError
 from ottla_core.kafka_uuid import ZERO_UUID
 
 FIRST_VERSION_BY_ID = 6
+FIRST_STRICT_VERSION = 5
 
 
 async def handle(broker: Broker, request: Request) -> Parts:
@@ -20,8 +22,16 @@ async def handle(broker: Broker, request: Request) -> Parts:
     message = request.message
     references = _references(request.version, message)
     timeout_s = message.timeout.total_seconds()
+    wanted, refused = admitted(
+        broker.quotas,
+        request.connection,
+        request.header.client_id,
+        references,
+        lambda topic: _partition_count(broker, topic),
+        is_strict=request.version >= FIRST_STRICT_VERSION,
+    )
     try:
-        results = await broker.controller.delete_topics(references, timeout_s=timeout_s)
+        results = await broker.controller.delete_topics(wanted, timeout_s=timeout_s)
         await broker.reconciler.wait_reached(broker.state.revision, timeout_s)
     except KafkaError as error:
         results = [
@@ -31,8 +41,17 @@ async def handle(broker: Broker, request: Request) -> Parts:
                 error_code=error.code,
                 error_message=error.message,
             )
-            for reference in references
+            for reference in wanted
         ]
+    results += [
+        DeletedTopic(
+            name=reference.name,
+            topic_id=reference.topic_id or ZERO_UUID,
+            error_code=REFUSAL.code,
+            error_message=REFUSAL.message,
+        )
+        for reference in refused
+    ]
     responses = tuple(
         DeletableTopicResult(
             name=None if result.name is None else TopicName(result.name),
@@ -43,6 +62,16 @@ async def handle(broker: Broker, request: Request) -> Parts:
         for result in results
     )
     return request.respond(DeleteTopicsResponse(throttle_time=NO_THROTTLE, responses=responses))
+
+
+def _partition_count(broker: Broker, reference: TopicReference) -> int:
+    """Return how many partitions would go; none of a topic that is not there."""
+    state = broker.state
+    if reference.name:
+        known = state.topics.get(reference.name)
+    else:
+        known = state.topics_by_id.get(reference.topic_id or ZERO_UUID)
+    return 0 if known is None else len(known.partitions)
 
 
 def _references(version: int, message: Any) -> list[TopicReference]:

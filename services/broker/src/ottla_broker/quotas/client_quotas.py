@@ -7,11 +7,12 @@ Without quotas a request costs the test of `are_on`. With quotas it costs the lo
 are found once for each user and client id.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from ottla_broker.quotas.quota_limits import Quotas, limit_of, names_of_clients
-from ottla_broker.quotas.sampled_rate import RateWindow, SampledRate
+from ottla_broker.quotas.sampled_rate import RateWindow, SampledRate, TokenBucket
 from ottla_core.clock import Clock
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.cluster.state.security import QuotaName
@@ -51,6 +52,25 @@ class Meter:
         self.limit_per_second = limit_per_second
 
 
+class MutationMeter:
+    """How many partitions may still come and go for those who share a quota."""
+
+    __slots__ = ("_bucket", "_limit_per_second", "_now_ms")
+
+    def __init__(self, bucket: TokenBucket, limit_per_second: float, now_ms: Callable[[], int]) -> None:
+        self._bucket = bucket
+        self._limit_per_second = limit_per_second
+        self._now_ms = now_ms
+
+    def record(self, count: int) -> None:
+        """Note that so many come or go."""
+        self._bucket.record(count, self._limit_per_second, self._now_ms())
+
+    def throttle_ms(self) -> int:
+        """Return for how many milliseconds no other may come or go; 0 if it may."""
+        return self._bucket.throttle_ms(self._limit_per_second, self._now_ms())
+
+
 class ThrottleCount:
     """How often clients were throttled for one kind of quota, and for how long in all."""
 
@@ -73,6 +93,7 @@ class Meters:
     produced: Meter | None
     fetched: Meter | None
     used_time: Meter | None
+    mutations: MutationMeter | None
 
 
 class ClientQuotas:
@@ -83,13 +104,15 @@ class ClientQuotas:
         throttled: how often clients were throttled, by what for.
     """
 
-    def __init__(self, window: RateWindow, clock: Clock) -> None:
+    def __init__(self, window: RateWindow, mutation_window: RateWindow, clock: Clock) -> None:
         self._window = window
+        self._mutation_window = mutation_window
         self._clock = clock
         self._quotas: Quotas = {}
         self._limited: frozenset[str] = frozenset()
         self._meters: dict[tuple[str, str], Meters] = {}
         self._rates: dict[tuple[QuotaName, str | None, str | None], SampledRate] = {}
+        self._buckets: dict[tuple[str | None, str | None], TokenBucket] = {}
         self.are_on = False
         self.throttled = {name: ThrottleCount() for name in QuotaName}
 
@@ -104,6 +127,7 @@ class ClientQuotas:
         self._meters.clear()
         if not self.are_on:
             self._rates.clear()
+            self._buckets.clear()
 
     def note_produced(self, connection: Client, client_id: str | None, size_bytes: int) -> None:
         """Count what a client has sent to be produced, and throttle it if that is too much."""
@@ -134,6 +158,16 @@ class ClientQuotas:
         window_s = max(1, self._window.samples - 1) * self._window.sample_ms / 1000
         return min(asked_bytes, int(meter.limit_per_second * window_s))
 
+    def mutation_meter(self, connection: Client, client_id: str | None) -> MutationMeter | None:
+        """Return what meters the partitions that come and go for a client; None if it has no quota of them."""
+        return self._of(connection, client_id).mutations
+
+    def throttle_for_mutations(self, connection: Client, meter: MutationMeter) -> None:
+        """Throttle a client for as long as nothing may come or go for it."""
+        throttle_ms = min(meter.throttle_ms(), THROTTLE_MS_MAX)
+        if throttle_ms:
+            self._throttle(connection, QuotaName.CONTROLLER_MUTATION_RATE, throttle_ms)
+
     def limits_time(self, connection: Client, client_id: str | None) -> bool:
         """Return whether a client has a quota of the time that its requests are worked on."""
         return self._of(connection, client_id).used_time is not None
@@ -158,10 +192,12 @@ class ClientQuotas:
         meter.rate.record(value, now_ms)
         throttle_ms = meter.rate.throttle_ms(meter.limit_per_second, now_ms)
         if throttle_ms:
-            throttle_ms = min(throttle_ms, throttle_ms_max)
-            self.throttled[name].add(throttle_ms)
-            connection.throttle(throttle_ms)
+            self._throttle(connection, name, min(throttle_ms, throttle_ms_max))
         return throttle_ms
+
+    def _throttle(self, connection: Client, name: QuotaName, throttle_ms: int) -> None:
+        self.throttled[name].add(throttle_ms)
+        connection.throttle(throttle_ms)
 
     def _of(self, connection: Client, client_id: str | None) -> Meters:
         named = (connection.principal.name, client_id or "")
@@ -171,6 +207,7 @@ class ClientQuotas:
                 produced=self._meter(QuotaName.PRODUCER_BYTE_RATE, named),
                 fetched=self._meter(QuotaName.CONSUMER_BYTE_RATE, named),
                 used_time=self._meter(QuotaName.REQUEST_PERCENTAGE, named),
+                mutations=self._mutation_meter(named),
             )
             _drop_first(self._meters, CLIENTS_MAX)
             self._meters[named] = found
@@ -186,6 +223,18 @@ class ClientQuotas:
             _drop_first(self._rates, METERS_MAX)
             rate = self._rates[key] = SampledRate(self._window)
         return Meter(rate, limit.per_second)
+
+    def _mutation_meter(self, named: tuple[str, str]) -> MutationMeter | None:
+        name = QuotaName.CONTROLLER_MUTATION_RATE
+        limit = limit_of(self._quotas, name, *named) if name in self._limited else None
+        if limit is None:
+            return None
+        key = (limit.user, limit.client_id)
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            _drop_first(self._buckets, METERS_MAX)
+            bucket = self._buckets[key] = TokenBucket(self._mutation_window)
+        return MutationMeter(bucket, limit.per_second, self._now_ms)
 
     def _now_ms(self) -> int:
         return int(self._clock.monotonic() * 1000)
