@@ -474,6 +474,23 @@ def test_users_are_created_changed_and_deleted_by_the_command(logins: SaslCluste
     assert "second password" not in logins.log()
 
 
+def test_commands_log_in(logins: SaslCluster, scram_user: str, tmp_path: Path) -> None:
+    """Those that speak Kafka's protocol themselves, and those of librdkafka's; settings from options and a file."""
+    ottla = Ottla(logins.secured)
+    settings = {
+        "security.protocol": "sasl_ssl",
+        "ssl.ca.location": str(logins.certificates.path("ca.pem")),
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": scram_user,
+        "sasl.password": PASSWORD,
+    }
+    options = [word for key, value in settings.items() for word in ("-X", f"{key}={value}")]
+    assert scram_user in {each["user"] for each in ottla.json("user", "list", *options)["users"]}
+    assert TOPIC in str(ottla.json("topic", "list", *options))
+    wrong = [*options[:-1], "sasl.password=wrong"]
+    assert b"invalid credentials" in ottla.run("user", "list", *wrong, fails_with=1).stderr
+
+
 def test_librdkafka_administers_users(logins: SaslCluster) -> None:
     """As Kafka answers: one result for each user, and the same refusals."""
     admin = AdminClient({"bootstrap.servers": logins.cluster.bootstrap})

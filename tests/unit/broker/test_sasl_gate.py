@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.sasl_authenticate.v1.request import SaslAuthenticateRequest
 from kio.schema.sasl_authenticate.v1.response import SaslAuthenticateResponse
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
+from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 
 from ottla_broker.sasl.credentials import UserCredentials
 from ottla_broker.sasl.delegation_tokens import DelegationTokens
@@ -130,6 +131,19 @@ def test_only_questions_for_versions_pass_before_a_login() -> None:
         await asyncio.sleep(0)
         assert peer.is_closed
         assert len(peer.handled) == 1
+
+    asyncio.run(run())
+
+
+def test_a_mechanism_is_named_once() -> None:
+    async def run() -> None:
+        peer = gated()
+        for code in (ErrorCode.none, ErrorCode.illegal_sasl_state):
+            answer = await ask(peer, SaslHandshakeRequest(mechanism="PLAIN"))
+            assert answer is not None
+            assert decode_response(answer, SaslHandshakeResponse)[1].error_code is code
+        await asyncio.sleep(0)
+        assert peer.is_closed
 
     asyncio.run(run())
 

@@ -122,7 +122,7 @@ class SaslGate:
         header = read_request_header(frame)
         why = authentication.why_refused(header.api_key)
         if why is not None:
-            return started(self._refuse(authentication, why))
+            return started(self._refuse(authentication, why, _out_of_turn(header)))
         if header.api_key == API_VERSIONS_KEY:
             return self._handle(frame, self._connection)
         return self._take_request(authentication, frame, header)
@@ -238,6 +238,15 @@ class SaslGate:
             self._connection.close()
         elif not self._connection.is_closed:
             self._loop.call_later(_CLOSING_CHECK_SECONDS, self._close_when_told, deadline)
+
+
+def _out_of_turn(header: RequestHeader) -> Parts | None:
+    """Return what a client is told that names a mechanism for a second time; other requests are not answered."""
+    if header.api_key != SASL_HANDSHAKE_KEY or not 0 <= header.api_version <= newest_version(SASL_HANDSHAKE_KEY):
+        return None
+    code = ErrorCode.illegal_sasl_state
+    codec = message_codec(header.api_key, header.api_version)
+    return _encoded(header, codec, SaslHandshakeResponse(error_code=code), code)
 
 
 def _encoded(header: RequestHeader, codec: MessageCodec, response: Entity, code: ErrorCode) -> Parts:
