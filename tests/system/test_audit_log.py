@@ -1,6 +1,7 @@
 """What clients do on a running broker stands in its audit log."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,11 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from ottla_broker.audit.audited_requests import changed_resources
+from ottla_core.wire.messages import api_name
+from tests.support.clients.raw_client import RawClient
+from tests.support.clients.raw_requests import metadata_request
+from tests.support.clients.right_probes import DOOMED, HIDDEN, PROBES, SEEN, Things
 from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_ports
@@ -111,3 +117,25 @@ def test_the_log_goes_on_in_a_new_file_when_it_is_moved(audited: AuditedCluster)
     eventually(lambda: audited.path.exists() and audited.records(resources=["TOPIC:after"]), "it is recorded")
     assert not audited.records(resources=["TOPIC:before"])
     assert audited.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_each_request_that_changes_the_cluster_has_one_record(audited: AuditedCluster) -> None:
+    for topic in (SEEN, HIDDEN, DOOMED):
+        create(audited, "admin", topic)
+    with RawClient.to(audited.cluster.bootstrap) as client:
+        topics = client.ask(metadata_request([SEEN, HIDDEN, DOOMED])).topics
+        things = Things({topic.name: topic.topic_id for topic in topics}, 1)
+        sent: Counter[str] = Counter()
+        for probe in PROBES:
+            message = probe.request(things)
+            if changed_resources(probe.api_key, message, things.names.get) is not None:
+                client.ask(message)
+                sent[api_name(probe.api_key)] += 1
+    assert len(sent) > 10
+    sought = {"principal": "User:ANONYMOUS", "kind": "administration"}
+
+    def recorded() -> Counter[str]:
+        return Counter(record["api"] for record in audited.records(**sought))
+
+    eventually(lambda: recorded() == sent, "each is recorded")
+    assert not [record for record in audited.records(**sought) if record["result"] == "unanswered"]
