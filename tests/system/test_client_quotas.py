@@ -13,10 +13,12 @@ from kio.schema.describe_client_quotas.v1.request import ComponentData, Describe
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import f64, i8
 
-from tests.support.clients.raw_client import RawClient, Silence
+from tests.support.clients.raw_client import Closed, RawClient, Silence
 from tests.support.clients.raw_requests import create_topic_request, metadata_request, produce_request, produced
 from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.clusters.ottla_command import Ottla
 from tests.support.eventually import eventually
+from tests.support.free_ports import LOOPBACK
 from tests.support.messages.record_batches import batch_of
 
 pytestmark = pytest.mark.slow
@@ -105,6 +107,31 @@ def test_quotas_are_kept_and_found_by_filters(cluster: OttlaCluster, topic: str)
         wrong = ComponentData(entity_type="user", match_type=i8(0), match=None)
         answer = client.ask(DescribeClientQuotasRequest(components=(wrong,), strict=False))
         assert answer.error_code is ErrorCode.invalid_request
+
+
+def test_the_command_sets_lists_and_removes_quotas(cluster: OttlaCluster, topic: str) -> None:
+    ottla = Ottla(cluster.bootstrap)
+    ottla.run(
+        "quota", "set", "--user", "ada", "--default-client-id", "producer_byte_rate=5", "request_percentage=0.5"
+    )
+    ottla.run("quota", "set", "--ip", "10.1.1.1", "connection_creation_rate=3")
+    assert ottla.json("quota", "list")["quotas"] == [
+        {"entity": {"ip": "10.1.1.1"}, "quotas": {"connection_creation_rate": 3.0}},
+        {
+            "entity": {"user": "ada", "client-id": None},
+            "quotas": {"producer_byte_rate": 5.0, "request_percentage": 0.5},
+        },
+    ]
+    assert b"user ada, default client-id" in ottla.run("quota", "list").stdout
+    ottla.run("quota", "remove", "--user", "ada", "--default-client-id", "producer_byte_rate")
+    assert (("user", "ada"), ("client-id", None)) in described(cluster)
+    ottla.run("quota", "remove", "--user", "ada", "--default-client-id")
+    ottla.run("quota", "remove", "--ip", "10.1.1.1")
+    assert not described(cluster)
+    wrong = ottla.run("quota", "remove", "--user", "ada", fails_with=1)
+    assert b"ottla quota list" in wrong.stderr
+    ottla.run("quota", "set", "--user", "ada", "producer_byte_rate", fails_with=2)
+    ottla.run("quota", "set", "producer_byte_rate=1", fails_with=2)
 
 
 def test_a_wrong_quota_is_refused(cluster: OttlaCluster, topic: str) -> None:
@@ -216,3 +243,28 @@ def test_a_quota_that_is_removed_holds_no_more(cluster: OttlaCluster, topic: str
         produce(client, topic, 100_000)
     client.poll(0)
     assert not any(throttles)
+
+
+def test_an_address_that_connects_too_often_is_held_back_until_it_has_more(cluster: OttlaCluster, topic: str) -> None:
+    """Everything here comes from one address, so the quota is removed over a connection from before."""
+    with RawClient.to(cluster.bootstrap) as kept:
+        kept.ask(ApiVersionsRequest())
+        assert altered(cluster, {"ip": LOOPBACK}, {"connection_creation_rate": 1}).error_code == 0
+
+        def is_refused() -> bool:
+            with RawClient.to(cluster.bootstrap) as client:
+                try:
+                    client.ask(ApiVersionsRequest())
+                except Closed:
+                    return True
+            return False
+
+        eventually(is_refused, "a connection is refused")
+        removal = alter.EntryData(
+            entity=(alter.EntityData(entity_type="ip", entity_name=LOOPBACK),),
+            ops=(alter.OpData(key="connection_creation_rate", value=f64(0.0), remove=True),),
+        )
+        answer = kept.ask(alter.AlterClientQuotasRequest(entries=(removal,), validate_only=False))
+        assert answer.entries[0].error_code is ErrorCode.none
+    with RawClient.to(cluster.bootstrap) as client:
+        client.ask(ApiVersionsRequest())

@@ -314,6 +314,16 @@ TREE = Group(
                 "apply": Command("acl:apply", "Give principals the rights that a file says, and no others."),
             },
         ),
+        "quota": Group(
+            "List, set and remove quotas of clients.",
+            {
+                "list": Command("quota:list_", "List the quotas of clients."),
+                "set": Command("quota:set_", "Set quotas of a user, of a client id, of both, or of an address."),
+                "remove": Command(
+                    "quota:remove", "Remove quotas of a user, of a client id, of both, or of an address."
+                ),
+            },
+        ),
         "connect": _CONNECT,
         "mirror": _MIRROR,
         "cluster": _CLUSTER,

@@ -10,11 +10,13 @@ Source: Kafka's DynamicBrokerConfig.AllDynamicConfigs (4.2).
 
 import sys
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import Final
 
 from ottla_core.config_definition import INT32_MAX, INT64_MAX, ConfigDefinition, ConfigType
 from ottla_core.errors import InvalidConfig
 
+OVERRIDES: Final = "max.connections.per.ip.overrides"
 NOTHING_FOLLOWS: Final = "Kept for Kafka's tools; nothing follows from it."
 DEDUPE_BUFFER_BYTES_MIN: Final = 1024 * 1024
 
@@ -38,6 +40,18 @@ def _number(
     )
 
 
+def _text(name: str, documentation: str) -> ConfigDefinition:
+    return ConfigDefinition(
+        name=name,
+        type=ConfigType.STRING,
+        minimum=None,
+        maximum=None,
+        choices=None,
+        synonyms=(),
+        documentation=documentation,
+    )
+
+
 def _by_name(*definitions: ConfigDefinition) -> Mapping[str, ConfigDefinition]:
     return {definition.name: definition for definition in definitions}
 
@@ -45,6 +59,8 @@ def _by_name(*definitions: ConfigDefinition) -> Mapping[str, ConfigDefinition]:
 APPLIED: Final = _by_name(
     _number("max.connections", "Client connections at once.", minimum=1),
     _number("max.connections.per.ip", "Connections at once from one address.", minimum=1),
+    _text(OVERRIDES, "Connections at once from addresses that are named: ADDRESS:COUNT, separated by commas."),
+    _number("max.connection.creation.rate", "Connections that are accepted per second.", minimum=1),
     _number("log.cleaner.threads", "Logs that are compacted at once, each by a process of its own.", minimum=1),
     _number(
         "log.cleaner.dedupe.buffer.size",
@@ -81,12 +97,11 @@ AT_START: Final = _by_name(
     _number("num.recovery.threads.per.data.dir", "Threads per log directory that open and recover logs.", minimum=1),
     _number("producer.id.expiration.ms", "Milliseconds after which a silent producer is forgotten.", minimum=1),
 )
-_KEPT_NUMBERS = ("background.threads", "max.connection.creation.rate", "num.io.threads", "num.network.threads")
+_KEPT_NUMBERS = ("background.threads", "num.io.threads", "num.network.threads")
 _KEPT_TEXTS = (
     "config.providers",
     "log.local.retention.bytes",
     "log.local.retention.ms",
-    "max.connections.per.ip.overrides",
     "metric.reporters",
     "principal.builder.class",
     "remote.fetch.max.wait.ms",
@@ -102,20 +117,29 @@ _KEPT_TEXTS = (
 )
 KEPT: Final = _by_name(
     *(_number(name, NOTHING_FOLLOWS, minimum=1) for name in _KEPT_NUMBERS),
-    *(
-        ConfigDefinition(
-            name=name,
-            type=ConfigType.STRING,
-            minimum=None,
-            maximum=None,
-            choices=None,
-            synonyms=(),
-            documentation=NOTHING_FOLLOWS,
-        )
-        for name in _KEPT_TEXTS
-    ),
+    *(_text(name, NOTHING_FOLLOWS) for name in _KEPT_TEXTS),
 )
 PROCESS_DEFINITIONS: Final[Mapping[str, ConfigDefinition]] = {**APPLIED, **AT_START, **KEPT}
+
+
+def address_limits(text: str) -> Mapping[str, int]:
+    """Return the limits that `max.connections.per.ip.overrides` gives addresses.
+
+    Raises:
+        InvalidConfig: it is not ADDRESS:COUNT, separated by commas.
+    """
+    limits: dict[str, int] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        address, _, count = item.rpartition(":")
+        try:
+            limits[str(ip_address(address.strip("[]")))] = limit = int(count)
+        except ValueError:
+            limit = -1
+        if limit < 0:
+            raise InvalidConfig(
+                f"{OVERRIDES}: {item!r} is not ADDRESS:COUNT with a count of 0 or more; name addresses, not hosts"
+            )
+    return limits
 
 
 def check_process_configs(configs: Mapping[str, str]) -> None:
@@ -127,6 +151,7 @@ def check_process_configs(configs: Mapping[str, str]) -> None:
     for name, text in configs.items():
         if (definition := PROCESS_DEFINITIONS.get(name)) is not None:
             definition.parse(text)
+    address_limits(configs.get(OVERRIDES, ""))
     if "log.cleaner.threads" in configs and "log.cleaner.dedupe.buffer.size" in configs:
         share_bytes = int(configs["log.cleaner.dedupe.buffer.size"]) // int(configs["log.cleaner.threads"])
         if share_bytes < DEDUPE_BUFFER_BYTES_MIN:

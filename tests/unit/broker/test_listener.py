@@ -12,6 +12,8 @@ import pytest
 from ottla_broker import listener as listener_module
 from ottla_broker.config import BrokerConfig
 from ottla_broker.listener import Listener, ListenerError, bind
+from ottla_core.dynamic_broker_config import check_process_configs
+from ottla_core.errors import InvalidConfig
 
 DEADLINE_SECONDS = 10
 
@@ -194,3 +196,27 @@ def test_a_port_in_use_is_named() -> None:
 def test_an_address_of_another_host_is_named() -> None:
     with pytest.raises(ListenerError, match=r"cannot listen on 192\.0\.2\.1:0"):
         bind("192.0.2.1", 0)
+
+
+async def test_an_address_may_have_a_limit_of_its_own(listen: Callable[..., int]) -> None:
+    port = listen(**{"max.connections.per.ip": 1, "max.connections.per.ip.overrides": "127.0.0.1:2,::1:7"})
+    pairs = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+    assert all([await echoes(*pair) for pair in pairs])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    assert await is_closed(reader)
+    for each in (*(writer for _, writer in pairs), writer):
+        each.close()
+
+
+async def test_connections_that_come_too_fast_wait_and_are_served(listen: Callable[..., int]) -> None:
+    port = listen(**{"max.connection.creation.rate": 4, "quota.window.num": 2})
+    pairs = [await asyncio.open_connection("127.0.0.1", port) for _ in range(7)]
+    assert all([await echoes(*pair) for pair in pairs])
+    for _, writer in pairs:
+        writer.close()
+
+
+@pytest.mark.parametrize("text", ["host:3", "10.0.0.1", "10.0.0.1:x", "10.0.0.1:-1"])
+def test_limits_of_addresses_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(InvalidConfig, match="ADDRESS:COUNT"):
+        check_process_configs({"max.connections.per.ip.overrides": text})

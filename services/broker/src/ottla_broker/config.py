@@ -15,6 +15,7 @@ from ottla_broker.tls import tls_settings
 from ottla_broker.tls.tls_settings import TlsSettings
 from ottla_core.config import DescribedKey, HostPort, parse_address
 from ottla_core.consumer_group_settings import ConsumerGroupSettings
+from ottla_core.dynamic_broker_config import address_limits
 from ottla_core.errors import ConfigurationError, InvalidConfig
 from ottla_core.topic_config import TOPIC_CONFIG_DEFINITIONS, topic_defaults
 
@@ -118,6 +119,14 @@ def _parse_listeners(value: object) -> object:
     if not isinstance(value, str):
         return value
     return tuple(_parse_listener(word.strip()) for word in value.split(",") if word.strip())
+
+
+def _address_limits(text: str) -> str:
+    try:
+        address_limits(text)
+    except InvalidConfig as error:
+        raise ValueError(error.message) from None
+    return text
 
 
 Named = TypeVar("Named", ListenerAddress, ListenerProtocol)
@@ -230,6 +239,18 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
     )
     max_connections_per_ip: int = Field(
         MAX_INT, alias="max.connections.per.ip", ge=1, le=MAX_INT, description="Connections at once from one address."
+    )
+    max_connections_per_ip_overrides: Annotated[str, AfterValidator(_address_limits)] = Field(
+        "",
+        alias="max.connections.per.ip.overrides",
+        description="Connections at once from addresses that are named: ADDRESS:COUNT, separated by commas.",
+    )
+    max_connection_creation_rate: int = Field(
+        MAX_INT,
+        alias="max.connection.creation.rate",
+        ge=1,
+        le=MAX_INT,
+        description="Connections that are accepted per second, but for those of brokers where they have a listener.",
     )
     connections_max_idle_ms: int = Field(
         600_000,

@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING
 import structlog
 
 from ottla_broker.channel import PlainChannel
-from ottla_broker.config import BrokerConfig
+from ottla_broker.config import MAX_INT, BrokerConfig
 from ottla_broker.connection import Connection
 from ottla_broker.dispatch import Dispatcher
+from ottla_broker.quotas.client_quotas import ThrottleCount
+from ottla_broker.quotas.connection_rates import ConnectionRates
+from ottla_broker.quotas.sampled_rate import RateWindow
 from ottla_broker.receive_buffer import BufferPool, RequestBudget
 from ottla_broker.sasl_gate import SaslGate
 from ottla_broker.tls.handshake import Handshake, why_failed
@@ -26,6 +29,7 @@ from ottla_broker.tls.tls_channel import TlsChannel
 from ottla_core.background import start_recurring
 from ottla_core.clock import SystemClock
 from ottla_core.config import HostPort
+from ottla_core.dynamic_broker_config import address_limits
 from ottla_core.errors import OttlaError
 from ottla_core.principal import ANONYMOUS
 
@@ -50,6 +54,9 @@ UNREAD_BYTES_PER_SECOND_MIN = 4 * 1024
 """How fast a peer has to read what it asked for, over `connections.max.idle.ms`; deleted segments wait for it."""
 UNSENT_BYTES_OVERALL_MAX = 256 * 1024 * 1024
 """What all peers together may leave unread, of responses that are in memory; those that leave most are given up."""
+
+HELD_BACK_MAX = 1000
+"""Connections that are held and not served, as their addresses make too many."""
 
 logger = structlog.get_logger("listener")
 
@@ -85,6 +92,8 @@ class Listener:
         handle: what handles a frame.
         accepted: how many were accepted since the start.
         refused: how many were closed at once because of a limit.
+        rates: of connections that come.
+        throttled: how often an address was held back, and for how long.
         failed_handshakes: how many connections to listeners with TLS came to nothing.
         unsent_bytes: of responses in memory that peers do not read.
     """
@@ -98,6 +107,7 @@ class Listener:
         files_for_connections: int = sys.maxsize,
         certificates: "Certificates | None" = None,
         sasl: "Mapping[str, ListenerSasl] | None" = None,
+        throttled: ThrottleCount | None = None,
     ) -> None:
         self._config = config
         self._sockets = sockets
@@ -119,6 +129,10 @@ class Listener:
         self._sasl = sasl or {}
         self._clock = SystemClock()
         self._handshakes: set[Handshake] = set()
+        self._held_back: set[socket.socket] = set()
+        self._per_address = address_limits(config.max_connections_per_ip_overrides)
+        self.rates = ConnectionRates(RateWindow(config.quota_window_num, config.quota_window_size_seconds * 1000))
+        self.throttled = throttled or ThrottleCount()
         self._by_address: Counter[str] = Counter()
         self._wanting_budget: set[Connection] = set()
         self._idle_check: asyncio.Task[None] | None = None
@@ -126,6 +140,7 @@ class Listener:
     def reconfigure(self, config: BrokerConfig) -> None:
         """Go by other limits of connections from now on; those that are open stay."""
         self._config = config
+        self._per_address = address_limits(config.max_connections_per_ip_overrides)
 
     def start(self) -> None:
         """Listen."""
@@ -146,6 +161,8 @@ class Listener:
             handshake.abandon()
         for connection in tuple(self.connections):
             connection.close()
+        for sock in tuple(self._held_back):
+            self._end_hold(sock)
 
     @property
     def outdated_certificates(self) -> int:
@@ -204,6 +221,17 @@ class Listener:
                 self._loop.call_later(ACCEPT_PAUSE_SECONDS, self._accept_again, listener_name, listening)
                 return
             self._take(listener_name, sock, address[0], address[1])
+            if pause_ms := self._pause_ms(listener_name):
+                self._loop.remove_reader(listening.fileno())
+                self._loop.call_later(pause_ms / 1000, self._accept_again, listener_name, listening)
+                return
+
+    def _pause_ms(self, listener_name: str) -> int:
+        """Return for how long to accept nothing, as connections come too fast; brokers' own are always accepted."""
+        limit = self._config.max_connection_creation_rate
+        if limit == MAX_INT or (len(self._sockets) > 1 and listener_name == self._config.inter_broker_listener):
+            return 0
+        return self.rates.accepted(limit, int(self._loop.time() * 1000))
 
     def _accept_again(self, listener_name: str, listening: socket.socket) -> None:
         if listening.fileno() >= 0:
@@ -211,17 +239,20 @@ class Listener:
 
     def _take(self, listener_name: str, sock: socket.socket, host: str, port: int) -> None:
         limit = ""
-        held = len(self.connections) + len(self._handshakes)
+        held = len(self.connections) + len(self._handshakes) + len(self._held_back)
         if held >= self._config.max_connections:
             limit = "max.connections"
         elif held >= self._files_for_connections:
             limit = "open files (ulimit -n)"
-        elif self._by_address[host] >= self._config.max_connections_per_ip:
+        elif self._by_address[host] >= self._per_address.get(host, self._config.max_connections_per_ip):
             limit = "max.connections.per.ip"
         if limit:
             self.refused += 1
             logger.warning("connection refused", peer=f"{host}:{port}", limit=limit, refused=self.refused)
             sock.close()
+            return
+        if self.rates.by_address and (excess_ms := self.rates.excess_ms(host, int(self._loop.time() * 1000))):
+            self._hold_back(sock, excess_ms, f"{host}:{port}")
             return
         sock.setblocking(False)
         with contextlib.suppress(OSError):  # the client may be gone already
@@ -232,6 +263,21 @@ class Listener:
             self._begin_handshake(self._certificates[listener_name], sock, (host, port), listener_name)
         else:
             self._add(Connection(PlainChannel(sock), (host, port), listener_name, self, self._loop))
+
+    def _hold_back(self, sock: socket.socket, excess_ms: int, peer: str) -> None:
+        """Close a connection after a while, from an address that makes too many; at once if many wait for that."""
+        self.refused += 1
+        self.throttled.add(excess_ms)
+        logger.debug("connection refused", peer=peer, limit="connection_creation_rate", refused=self.refused)
+        if len(self._held_back) >= HELD_BACK_MAX:
+            sock.close()
+            return
+        self._held_back.add(sock)
+        self._loop.call_later(excess_ms / 1000, self._end_hold, sock)
+
+    def _end_hold(self, sock: socket.socket) -> None:
+        self._held_back.discard(sock)
+        sock.close()
 
     def _add(self, connection: Connection) -> None:
         self.connections.add(connection)

@@ -48,6 +48,7 @@ from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partition_table import PartitionTable
 from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.quotas.client_quotas import ClientQuotas
+from ottla_broker.quotas.quota_limits import connection_rates
 from ottla_broker.quotas.sampled_rate import RateWindow
 from ottla_broker.reconciliation import Reconciler
 from ottla_broker.refused_batches import RefusedBatches
@@ -71,6 +72,7 @@ from ottla_core.cluster.membership.membership import Membership
 from ottla_core.cluster.membership.recovery_check import read_finished_recovery
 from ottla_core.cluster.state.keys import KeySpace
 from ottla_core.cluster.state.model import NO_LEADER, ClusterState, Endpoint, Member, Role
+from ottla_core.cluster.state.security import QuotaName
 from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.cluster_process import begin_rpc_tls, open_etcd, own_member, serve_until_end
 from ottla_core.errors import RequestTimedOut
@@ -137,6 +139,7 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
             sasl=broker.logins.of_listeners(
                 config.sasl_of_listeners(), config.connection_failed_authentication_delay_ms
             ),
+            throttled=broker.quotas.throttled[QuotaName.CONNECTION_CREATION_RATE],
         )
 
         def apply(changed: BrokerConfig) -> None:
@@ -144,6 +147,7 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
             broker.store.cleaner.reconfigure(cleaner_settings(changed))
 
         keep_applied(config, broker.feed, apply)
+        _keep_connection_rates(listener, broker.feed)
         if config.shows_metrics:
             closing.callback(serve_metrics(broker, listener, dispatcher, tracing).close)
         listener.start()
@@ -324,6 +328,18 @@ def _quotas(config: BrokerConfig, feed: ClusterStateFeed, clock: Clock) -> Clien
     quotas.state_changed(None, feed.state)
     feed.subscribe(quotas.state_changed)
     return quotas
+
+
+def _keep_connection_rates(listener: Listener, feed: ClusterStateFeed) -> None:
+    """Have the rates of addresses follow their quotas."""
+
+    def update(former: ClusterState | None, new: ClusterState) -> None:
+        quotas = new.security.client_quotas
+        if former is None or former.security.client_quotas is not quotas:
+            listener.rates.limit_addresses(connection_rates(quotas))
+
+    update(None, feed.state)
+    feed.subscribe(update)
 
 
 def _authorization(config: BrokerConfig, feed: ClusterStateFeed, audit: AuditLog | None) -> Authorization:

@@ -1,0 +1,1 @@
+"""What `ottla quota` does."""

@@ -1,0 +1,61 @@
+"""How fast connections may come: to the broker, and from one address (KIP-612). Pure.
+
+Above the broker's rate (`max.connection.creation.rate`) nothing is accepted for a while. A connection from an address
+that is above its own rate is accepted, not served, and closed after a while, so that a client that connects again at
+once is held back as well; it does not count.
+
+Source: Kafka's ConnectionQuotas.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from ottla_broker.quotas.sampled_rate import RateWindow, SampledRate
+
+ADDRESSES_MAX: Final = 10_000
+"""Addresses whose rate is known; beyond, those are forgotten that came first."""
+PAUSE_MS_MAX: Final = 1000
+"""After this time it is looked again, as the rate may have been changed."""
+
+
+class ConnectionRates:
+    """What came lately.
+
+    Attributes:
+        by_address: how many connections a second an address may make; None stands for all that are not named.
+    """
+
+    __slots__ = ("_all", "_of_addresses", "_window", "by_address")
+
+    def __init__(self, window: RateWindow) -> None:
+        self._window = window
+        self._all = SampledRate(window)
+        self._of_addresses: dict[str, SampledRate] = {}
+        self.by_address: Mapping[str | None, float] = {}
+
+    def limit_addresses(self, by_address: Mapping[str | None, float]) -> None:
+        """Go by other rates of addresses from now on."""
+        self.by_address = by_address
+        if not by_address:
+            self._of_addresses.clear()
+
+    def accepted(self, limit_per_second: float, now_ms: int) -> int:
+        """Note that a connection was accepted; return for how many milliseconds none is to be; 0 if one may."""
+        self._all.record(1, now_ms)
+        return min(PAUSE_MS_MAX, self._all.throttle_ms(limit_per_second, now_ms))
+
+    def excess_ms(self, address: str, now_ms: int) -> int:
+        """Note a connection from an address, unless it is one too many: return then for how long to hold it."""
+        limit = self.by_address.get(address, self.by_address.get(None))
+        if limit is None:
+            return 0
+        rate = self._of_addresses.get(address)
+        if rate is None:
+            while len(self._of_addresses) >= ADDRESSES_MAX:
+                del self._of_addresses[next(iter(self._of_addresses))]
+            rate = self._of_addresses[address] = SampledRate(self._window)
+        rate.record(1, now_ms)
+        throttle_ms = rate.throttle_ms(limit, now_ms)
+        if throttle_ms:
+            rate.record(-1, now_ms)
+        return min(PAUSE_MS_MAX, throttle_ms)

@@ -1,0 +1,45 @@
+"""How fast connections may come, in all and from one address."""
+
+from ottla_broker.quotas import connection_rates
+from ottla_broker.quotas.connection_rates import PAUSE_MS_MAX, ConnectionRates
+from ottla_broker.quotas.sampled_rate import RateWindow
+
+WINDOW = RateWindow(samples=11, sample_ms=1000)
+
+
+def test_nothing_is_accepted_while_connections_come_too_fast() -> None:
+    rates = ConnectionRates(WINDOW)
+    pauses = [rates.accepted(1, 0) for _ in range(11)]
+    assert pauses == [0] * 10 + [PAUSE_MS_MAX]
+    assert rates.accepted(1, 30_000) == 0
+
+
+def test_an_address_above_its_rate_is_held_back_and_others_are_not() -> None:
+    rates = ConnectionRates(WINDOW)
+    rates.limit_addresses({"10.0.0.1": 1.0, None: 100.0})
+    held = [rates.excess_ms("10.0.0.1", 0) for _ in range(12)]
+    assert held[:10] == [0] * 10
+    assert all(held[10:])
+    assert rates.excess_ms("10.0.0.2", 0) == 0
+
+
+def test_what_is_held_back_does_not_count() -> None:
+    rates = ConnectionRates(WINDOW)
+    rates.limit_addresses({None: 1.0})
+    for _ in range(1000):
+        rates.excess_ms("10.0.0.1", 0)
+    assert rates.excess_ms("10.0.0.1", 11_500) == 0
+
+
+def test_addresses_without_a_rate_are_not_limited() -> None:
+    rates = ConnectionRates(WINDOW)
+    rates.limit_addresses({"10.0.0.1": 1.0})
+    assert not any(rates.excess_ms("10.0.0.2", 0) for _ in range(1000))
+
+
+def test_the_addresses_that_are_remembered_are_bounded() -> None:
+    rates = ConnectionRates(WINDOW)
+    rates.limit_addresses({None: 1.0})
+    for number in range(connection_rates.ADDRESSES_MAX + 100):
+        rates.excess_ms(str(number), 0)
+    assert len(rates._of_addresses) == connection_rates.ADDRESSES_MAX
