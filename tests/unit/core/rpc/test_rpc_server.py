@@ -76,7 +76,7 @@ async def test_kafka_errors_arrive_with_class_code_and_message(server: RpcServer
     for raised in (
         NotController("not me"),
         InvalidTopic("ungültig: \N{SNOWMAN}\n" + "x" * 300),
-        CodedError(ErrorCode.throttling_quota_exceeded, "slow down"),
+        CodedError(ErrorCode.snapshot_not_found, "slow down"),
     ):
         service.error = raised
         arrived = await received(channel)
