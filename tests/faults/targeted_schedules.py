@@ -44,8 +44,8 @@ def controller_deposed_while_it_writes(members: Members) -> Schedule:
     """The leading controller is cut off from etcd with a write on its way, and back when others have gone on.
 
     Needs a `replica.lag.time.max.ms` well below the lease: the leaders notice a paused follower and ask for another
-    in-sync set while the controller that is cut off still seems to lead. What it has sent then is repeated by TCP after
-    pauses that double, 13 s later and then after as long again, so the cut is over by the former.
+    in-sync set while the controller that is cut off still seems to lead. TCP repeats what it sent then after pauses
+    that double, 13 s later and then as long again after that; the cut is over by the former.
     """
     leading, *_ = members.of(CONTROLLER)
     first, *_, last = members.of(BROKER)

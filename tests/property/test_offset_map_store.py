@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ottla_core.wire.records import Record
 from ottla_mirror.offsets import offset_map
 from ottla_mirror.offsets.map_changes import StoredByWriter, changes, is_overtaken, snapshot, taken_over
-from ottla_mirror.offsets.map_records import PartitionName, SessionKey, Writer, encode_key, encode_session
+from ottla_mirror.offsets.map_records import PartitionName, PositionWriter, SessionKey, encode_key, encode_session
 from ottla_mirror.offsets.map_state import MapState
 from ottla_mirror.offsets.stored_copy import Session, SessionName, StoredCopy, begun
 
@@ -96,7 +96,7 @@ class Worker:
         number = state.next_writer_number(NAME)
         if self.written is not None and self.written.position is not None:
             number = max(number, self.written.writer.number + 1)
-        self.written = taken_over(state, NAME, Writer(number, self.nonce))
+        self.written = taken_over(state, NAME, PositionWriter(number, self.nonce))
         self.copy = state.copy(NAME)
 
     def copy_on(self, count: int, truth: Truth) -> None:
@@ -115,7 +115,7 @@ class Worker:
         state, taken = topic.state(), snapshot(self.copy)
         if is_overtaken(state, NAME, taken, self.written):
             number = max(state.next_writer_number(NAME), self.written.writer.number + 1)
-            self.written = taken_over(state, NAME, Writer(number, self.nonce))
+            self.written = taken_over(state, NAME, PositionWriter(number, self.nonce))
         entries, self.written = changes(NAME, taken, self.written)
         for entry in entries:
             topic.append(entry.key, entry.value)
@@ -139,7 +139,7 @@ class Worker:
         state = topic.state()
         if state.session(NAME) == session:
             truth.hold(session)
-            self.written = taken_over(state, NAME, Writer(state.session_offset(NAME), self.nonce))
+            self.written = taken_over(state, NAME, PositionWriter(state.session_offset(NAME), self.nonce))
             self.copy = begun(session, before)
         else:
             self.load(topic)

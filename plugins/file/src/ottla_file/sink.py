@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ottla_file.file_names import FileNames, hour_of, is_before_year_1
-from ottla_file.partition_marks import Ownership, keep_topic, owned_partitions, topic_of_files
+from ottla_file.partition_claims import Ownership, keep_topic, owned_partitions, topic_of_files
 from ottla_file.record_formats import RecordFormat, new_format
 from ottla_file.sink_config import FileSinkConfig
 from ottla_file.unfinished_file import WRITE_BYTES, UnfinishedFile, remove_unfinished

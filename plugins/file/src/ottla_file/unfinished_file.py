@@ -16,7 +16,7 @@ from typing import Protocol
 
 import zstandard
 
-from ottla_file.partition_marks import Ownership, sync_directory, unfinished_directory
+from ottla_file.partition_claims import Ownership, sync_directory, unfinished_directory
 from ottla_sdk import ConnectError, TopicPartition
 
 WRITE_BYTES = 256 * 1024

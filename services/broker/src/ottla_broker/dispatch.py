@@ -27,7 +27,7 @@ from ottla_broker.audit.audited_requests import CHANGES
 from ottla_broker.broker import Broker, Request
 from ottla_broker.connection import Connection
 from ottla_broker.group_requests import relay, relay_several
-from ottla_broker.groups.group_lists import GroupLists
+from ottla_broker.groups.split_requests import GroupLists
 from ottla_broker.handlers import (
     alter_client_quotas,
     alter_configs,

@@ -14,9 +14,9 @@ from kio.static.protocol import Entity
 
 from ottla_broker.broker import Broker, Request
 from ottla_broker.groups.errors import NotCoordinator
-from ottla_broker.groups.group_lists import GroupLists, merge, split
 from ottla_broker.groups.relay import answer_or_raise
 from ottla_broker.groups.routing import shard_for
+from ottla_broker.groups.split_requests import GroupLists, merge, split
 from ottla_broker.outcome import Outcome, Parts
 from ottla_core.errors import InvalidRequest, KafkaError, MessageTooLarge
 from ottla_core.topic_partition import TopicPartition

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla_connect.task.connector_runner import ConnectorRunner, TooManyTasks
-from ottla_connect.task.control import Standing
+from ottla_connect.task.control import WantedState
 from ottla_connect.task.health import Health
 from ottla_sdk import Connector, RetriableError
 
@@ -13,9 +13,9 @@ class ScriptedControl:
 
     def __init__(self, *steps):
         self.steps = list(steps)
-        self.now = Standing.WORKING
+        self.now = WantedState.WORKING
 
-    def standing(self):
+    def wanted_state(self):
         return self.now
 
     def notify(self):
@@ -26,7 +26,7 @@ class ScriptedControl:
 
     def wait(self, seconds):
         self.steps.pop(0)(self)
-        return self.now is Standing.STOPPING
+        return self.now is WantedState.STOPPING
 
 
 class Events(list):
@@ -64,14 +64,14 @@ class Events(list):
         )
 
 
-def to(standing):
+def to(wanted):
     def step(control):
-        control.now = standing
+        control.now = wanted
 
     return step
 
 
-STOP = to(Standing.STOPPING)
+STOP = to(WantedState.STOPPING)
 
 
 def test_a_connector_starts_says_what_its_tasks_do_and_stops():
@@ -90,7 +90,7 @@ def test_task_settings_are_asked_for_again_when_the_connector_says_so():
 
 def test_a_paused_connector_is_stopped_and_started_again():
     events = Events()
-    control = ScriptedControl(to(Standing.PAUSED), to(Standing.WORKING), STOP)
+    control = ScriptedControl(to(WantedState.PAUSED), to(WantedState.WORKING), STOP)
     events.runner(control, events.connector()).run()
     assert [each for each in events if isinstance(each, str)] == [
         "start",

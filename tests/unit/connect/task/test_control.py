@@ -22,7 +22,7 @@ from ottla_connect.processes.messages import (
 )
 from ottla_connect.state.offset_records import NotStorable
 from ottla_connect.task.channel import Channel
-from ottla_connect.task.control import EXIT_ORPHANED, Control, OffsetsUnavailable, Standing
+from ottla_connect.task.control import EXIT_ORPHANED, Control, OffsetsUnavailable, WantedState
 from ottla_core.clock import boot_time_s
 from tests.support.eventually import eventually
 
@@ -61,8 +61,8 @@ def make_worker():
         eventually(lambda worker=worker: worker.ended, "the control has ended")
 
 
-def stands(worker, standing):
-    eventually(lambda: worker.control.standing() is standing, f"it stands at {standing}", within_s=10)
+def stands(worker, wanted):
+    eventually(lambda: worker.control.wanted_state() is wanted, f"it stands at {wanted}", within_s=10)
 
 
 def test_a_lease_runs_out_while_the_machine_is_suspended(make_worker, monkeypatch):
@@ -79,16 +79,16 @@ def test_a_lease_runs_out_while_the_machine_is_suspended(make_worker, monkeypatc
 
 def test_a_task_without_a_lease_does_nothing(make_worker):
     worker = make_worker(leased=True)
-    assert worker.control.standing() is Standing.UNLEASED
+    assert worker.control.wanted_state() is WantedState.UNLEASED
     worker.send(Lease(until_s=boot_time_s() + 100))
-    stands(worker, Standing.WORKING)
+    stands(worker, WantedState.WORKING)
 
 
 def test_a_lease_runs_out(make_worker):
     worker = make_worker(leased=True)
     worker.send(Lease(until_s=boot_time_s() + 0.2))
-    stands(worker, Standing.WORKING)
-    stands(worker, Standing.UNLEASED)
+    stands(worker, WantedState.WORKING)
+    stands(worker, WantedState.UNLEASED)
 
 
 def test_an_older_lease_takes_nothing_away(make_worker):
@@ -96,32 +96,32 @@ def test_an_older_lease_takes_nothing_away(make_worker):
     worker.send(Lease(until_s=boot_time_s() + 100))
     worker.send(Lease(until_s=boot_time_s() - 1))
     worker.send(SetPaused(paused=True))
-    stands(worker, Standing.PAUSED)
+    stands(worker, WantedState.PAUSED)
 
 
 def test_a_connector_needs_no_lease(make_worker):
-    assert make_worker(leased=False).control.standing() is Standing.WORKING
+    assert make_worker(leased=False).control.wanted_state() is WantedState.WORKING
 
 
 def test_the_worker_pauses_and_resumes(make_worker):
     worker = make_worker(leased=False, paused=True)
-    assert worker.control.standing() is Standing.PAUSED
+    assert worker.control.wanted_state() is WantedState.PAUSED
     worker.send(SetPaused(paused=False))
-    stands(worker, Standing.WORKING)
+    stands(worker, WantedState.WORKING)
 
 
 def test_stop_ends_every_wait(make_worker):
     worker = make_worker(leased=True)
     threading.Timer(0.05, lambda: worker.send(Stop())).start()
     assert worker.control.wait(30)
-    assert worker.control.standing() is Standing.STOPPING
+    assert worker.control.wanted_state() is WantedState.STOPPING
     worker.control.await_change(30)
 
 
 def test_a_change_that_came_before_is_not_waited_for(make_worker):
     worker = make_worker(leased=True)
     worker.send(Lease(until_s=boot_time_s() + 100))
-    stands(worker, Standing.WORKING)
+    stands(worker, WantedState.WORKING)
     worker.control.await_change(30)
 
 

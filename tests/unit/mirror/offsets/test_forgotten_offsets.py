@@ -5,7 +5,14 @@ from uuid import UUID
 from ottla_core.wire.records import Record
 from ottla_mirror.internal_topics.topic_requests import Entry
 from ottla_mirror.offsets.map_changes import changes, snapshot, taken_over
-from ottla_mirror.offsets.map_records import ChunkKey, PartitionName, SessionKey, Writer, encode_key, encode_session
+from ottla_mirror.offsets.map_records import (
+    ChunkKey,
+    PartitionName,
+    PositionWriter,
+    SessionKey,
+    encode_key,
+    encode_session,
+)
 from ottla_mirror.offsets.map_state import MapState
 from ottla_mirror.offsets.offset_map import RUNS_PER_CHUNK
 from ottla_mirror.offsets.stored_copy import Session, StoredCopy, begun
@@ -52,7 +59,7 @@ def copy_chunks(copy: StoredCopy, count: int) -> None:
 
 def test_retention_at_the_source_bounds_the_live_keys_of_the_store() -> None:
     topic, copy = Topic(), begun(SESSION, None)
-    written = taken_over(topic.state(), NAME, Writer(1, 7))
+    written = taken_over(topic.state(), NAME, PositionWriter(1, 7))
     most = 0
     for _ in range(CHUNKS):
         copy_chunks(copy, 1)
@@ -75,7 +82,7 @@ def test_retention_at_the_source_bounds_the_live_keys_of_the_store() -> None:
 def test_a_crash_amid_the_records_of_a_save_leaves_no_hole() -> None:
     topic, copy = Topic(), begun(SESSION, None)
     copy_chunks(copy, CHUNKS)
-    entries, written = changes(NAME, snapshot(copy), taken_over(topic.state(), NAME, Writer(1, 7)))
+    entries, written = changes(NAME, snapshot(copy), taken_over(topic.state(), NAME, PositionWriter(1, 7)))
     topic.append(entries)
     copy_chunks(copy, 1)
     copy.map.forget_below(copy.map.source_end // 2)
@@ -90,6 +97,6 @@ def test_a_crash_amid_the_records_of_a_save_leaves_no_hole() -> None:
         assert found is not None
         assert not found.map.holes(), f"after {arrived} of {len(entries)} records"
         # Who takes over deletes what did not arrive.
-        crashed.append(changes(NAME, snapshot(copy), taken_over(state, NAME, Writer(2, 8)))[0])
+        crashed.append(changes(NAME, snapshot(copy), taken_over(state, NAME, PositionWriter(2, 8)))[0])
         stored = [key for key in crashed.state().keys(NAME) if isinstance(key, ChunkKey)]
         assert len(stored) == len(copy.map.chunks())

@@ -15,9 +15,9 @@ from ottla_mirror.offsets.map_records import (
     PartitionName,
     Position,
     PositionKey,
+    PositionWriter,
     SessionKey,
     UnknownVersion,
-    Writer,
     decode_key,
     decode_position,
     encode_key,
@@ -29,7 +29,7 @@ from ottla_mirror.offsets.offset_map import MapBounds
 from ottla_mirror.offsets.stored_copy import Session, SessionName
 
 NAME = PartitionName("orders", 3)
-WRITERS = ((0, Writer(5, 77)), (2, Writer(9, 78)))
+WRITERS = ((0, PositionWriter(5, 77)), (2, PositionWriter(9, 78)))
 POSITION = Position(SessionName(7, 2), 40, MapBounds(0, 2, 1, 2, 3, 4, 5, 6), WRITERS, (EpochStart(3, 0),))
 SESSION = Session(
     producer_id=7,
@@ -60,10 +60,10 @@ def test_a_position_of_the_first_version_has_no_epochs() -> None:
 
 def test_a_key_says_its_version_and_one_of_a_later_version_is_refused() -> None:
     for version in range(POSITION_VERSION + 1):
-        key = PositionKey(NAME, Writer(5, 77), version)
+        key = PositionKey(NAME, PositionWriter(5, 77), version)
         assert decode_key(encode_key(key)) == key
     with pytest.raises(UnknownVersion, match="version 2"):
-        decode_key(encode_key(PositionKey(NAME, Writer(5, 77), POSITION_VERSION + 1)))
+        decode_key(encode_key(PositionKey(NAME, PositionWriter(5, 77), POSITION_VERSION + 1)))
     session = encode_key(SessionKey(NAME, SESSION.name))
     with pytest.raises(UnknownVersion, match="versions up to 0"):
         decode_key(b"\0\1" + session[2:])
@@ -71,7 +71,7 @@ def test_a_key_says_its_version_and_one_of_a_later_version_is_refused() -> None:
 
 def test_a_copy_of_the_first_version_goes_on_and_its_position_is_deleted_once_there_is_another() -> None:
     state = MapState()
-    old = PositionKey(NAME, Writer(0, 77), 0)
+    old = PositionKey(NAME, PositionWriter(0, 77), 0)
     position = POSITION._replace(bounds=MapBounds(0, 0, 0, 0, 0, 0, 30, 20), chunk_writers=())
     state.apply(Record(0, 0, encode_key(SessionKey(NAME, SESSION.name)), encode_session(SESSION)))
     state.apply(Record(1, 0, encode_key(old), of_version_0(position)))
@@ -80,7 +80,9 @@ def test_a_copy_of_the_first_version_goes_on_and_its_position_is_deleted_once_th
     assert (copy.next_source_offset, copy.target_offset, copy.epochs) == (30, 20, ())
 
     copy = replace(copy, epochs=(EpochStart(4, 0),))
-    entries, _ = changes(NAME, snapshot(copy), taken_over(state, NAME, Writer(state.next_writer_number(NAME), 78)))
+    entries, _ = changes(
+        NAME, snapshot(copy), taken_over(state, NAME, PositionWriter(state.next_writer_number(NAME), 78))
+    )
     for offset, entry in enumerate(entries, 2):
         state.apply(Record(offset, 0, entry.key, entry.value))
     assert Entry(encode_key(old), None) in entries

@@ -70,7 +70,7 @@ class SparkTask(JobTask[JobConfig]):
 
     def stop(self) -> None:
         """End the queries, Spark, and the Java process."""
-        from ottla_spark.job.driver import java_has_ended, stop_driver  # noqa: PLC0415
+        from ottla_spark.job.driver_shutdown import java_has_ended, stop_driver  # noqa: PLC0415
 
         job, self._job = self._job, None
         session, self._session = self._session, None

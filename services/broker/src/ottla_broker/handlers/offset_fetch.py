@@ -2,7 +2,7 @@
 
 from ottla_broker.broker import Broker, Request
 from ottla_broker.group_requests import relay, relay_several
-from ottla_broker.groups.group_lists import GroupLists
+from ottla_broker.groups.split_requests import GroupLists
 from ottla_broker.outcome import Outcome
 
 FIRST_BATCHED_VERSION = 8

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ottla_connect.task.control import Control, Standing
+from ottla_connect.task.control import Control, WantedState
 from ottla_connect.task.health import Health
 from ottla_sdk import Connector, FatalError, RetriableError
 
@@ -65,10 +65,10 @@ class ConnectorRunner:
 
     def run(self) -> None:
         """Work until the connector is to stop; raises what it fails with."""
-        while (standing := self._control.standing()) is not Standing.STOPPING:
-            if standing is Standing.PAUSED:
+        while (wanted := self._control.wanted_state()) is not WantedState.STOPPING:
+            if wanted is WantedState.PAUSED:
                 self._on_paused()
-                while self._control.standing() is Standing.PAUSED:
+                while self._control.wanted_state() is WantedState.PAUSED:
                     self._control.await_change(CHECK_INTERVAL_S)
             else:
                 self._run_until_changed()
@@ -79,7 +79,7 @@ class ConnectorRunner:
             connector.start()
             self._on_running()
             self._reconfigure = True
-            while self._control.standing() is Standing.WORKING:
+            while self._control.wanted_state() is WantedState.WORKING:
                 if self._failure is not None:
                     raise self._failure
                 if self._reconfigure:

@@ -1,6 +1,6 @@
 """What the worker wants of this process right now, and what it is asked and answers.
 
-A thread receives the worker's messages; the main thread, which runs the plugin, looks at `standing` before everything
+A thread receives the worker's messages; the main thread, which runs the plugin, looks at `wanted` before everything
 it does. A process whose worker has gone ends at once: whoever takes the work over must not find it still working.
 """
 
@@ -38,7 +38,7 @@ READ_TIMEOUT_S = 60.0
 log = logging.getLogger(__name__)
 
 
-class Standing(enum.Enum):
+class WantedState(enum.Enum):
     """What the process is to do."""
 
     WORKING = enum.auto()
@@ -120,13 +120,13 @@ class Control:
         """For how many seconds it still is; none or fewer if it may be another's."""
         return self._leased_until_s - boot_time_s()
 
-    def standing(self) -> Standing:
+    def wanted_state(self) -> WantedState:
         """Return what the process is to do."""
         if self._stopping:
-            return Standing.STOPPING
+            return WantedState.STOPPING
         if not self.leased:
-            return Standing.UNLEASED
-        return Standing.PAUSED if self._paused else Standing.WORKING
+            return WantedState.UNLEASED
+        return WantedState.PAUSED if self._paused else WantedState.WORKING
 
     def await_change(self, timeout_s: float | None = None) -> None:
         """Wait until the worker has said something, or `notify` was called, since the last time."""

@@ -17,7 +17,7 @@ from ottla_connect.processes.messages import HealthTold, Measured, Paused, Runni
 from ottla_connect.task.channel import Channel
 from ottla_connect.task.clients import client_settings, log_client_error, overrides
 from ottla_connect.task.contexts import RunningJobTaskContext, RunningSinkTaskContext, RunningSourceTaskContext
-from ottla_connect.task.control import TICK_INTERVAL_S, Control, Standing
+from ottla_connect.task.control import TICK_INTERVAL_S, Control, WantedState
 from ottla_connect.task.health import Health
 from ottla_connect.task.job.progress import Progress
 from ottla_connect.task.job.runner import JobRunner
@@ -99,10 +99,10 @@ def _tune_garbage_collection() -> None:
 def _await_begin(control: Control) -> bool:
     """Wait until the task may begin; returns whether it may, rather than is to stop."""
     said = False
-    while (standing := control.standing()) is not Standing.WORKING:
-        if standing is Standing.STOPPING:
+    while (wanted := control.wanted_state()) is not WantedState.WORKING:
+        if wanted is WantedState.STOPPING:
             return False
-        if standing is Standing.PAUSED and not said:
+        if wanted is WantedState.PAUSED and not said:
             control.send(Paused())
             said = True
         control.await_change(BEGIN_WAIT_S)

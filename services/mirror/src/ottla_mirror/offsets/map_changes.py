@@ -20,8 +20,8 @@ from ottla_mirror.offsets.map_records import (
     PartitionName,
     Position,
     PositionKey,
+    PositionWriter,
     SessionKey,
-    Writer,
     encode_key,
     encode_position,
 )
@@ -44,7 +44,7 @@ class StoredByWriter:
         superseded: keys to be deleted with the next position.
     """
 
-    writer: Writer
+    writer: PositionWriter
     chunks: dict[int, tuple[ChunkKey, bytes]] = field(default_factory=dict)
     position: Position | None = None
     superseded: set[MapKey] = field(default_factory=set)
@@ -87,7 +87,7 @@ def is_overtaken(state: MapState, partition: PartitionName, copy: Snapshot, writ
     return position.session != copy.session or position.bounds.source_end < copy.bounds.source_end
 
 
-def taken_over(state: MapState, partition: PartitionName, writer: Writer) -> StoredByWriter:
+def taken_over(state: MapState, partition: PartitionName, writer: PositionWriter) -> StoredByWriter:
     """Return what a new writer of a partition finds.
 
     Raises:
@@ -130,9 +130,9 @@ def changes(partition: PartitionName, copy: Snapshot, written: StoredByWriter) -
     return entries, StoredByWriter(written.writer, chunks, position)
 
 
-def _chunk_writers(keys: Sequence[ChunkKey]) -> tuple[tuple[int, Writer], ...]:
+def _chunk_writers(keys: Sequence[ChunkKey]) -> tuple[tuple[int, PositionWriter], ...]:
     """Return who has written chunks, in order, as a position says it."""
-    found: list[tuple[int, Writer]] = []
+    found: list[tuple[int, PositionWriter]] = []
     for key in keys:
         if not found or found[-1][1] != key.writer:
             found.append((key.number, key.writer))

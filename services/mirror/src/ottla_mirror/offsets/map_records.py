@@ -65,7 +65,7 @@ class PartitionName(NamedTuple):
     partition: int
 
 
-class Writer(NamedTuple):
+class PositionWriter(NamedTuple):
     """Who writes the position of a partition.
 
     Attributes:
@@ -90,7 +90,7 @@ class PositionKey:
     """The key of a position; one of an older version is another key, to be deleted as such."""
 
     partition: PartitionName
-    writer: Writer
+    writer: PositionWriter
     version: int = POSITION_VERSION
 
 
@@ -99,7 +99,7 @@ class ChunkKey:
     """The key of a chunk of a map."""
 
     partition: PartitionName
-    writer: Writer
+    writer: PositionWriter
     number: int
 
 
@@ -121,7 +121,7 @@ class Position(NamedTuple):
     session: SessionName
     next_sequence: int
     bounds: MapBounds
-    chunk_writers: tuple[tuple[int, Writer], ...]
+    chunk_writers: tuple[tuple[int, PositionWriter], ...]
     epochs: LeaderEpochs = ()
 
 
@@ -163,10 +163,10 @@ def decode_key(key: bytes) -> MapKey:
             case Kind.SESSION:
                 return SessionKey(partition, SessionName(*_SESSION_KEY.unpack(rest)))
             case Kind.POSITION:
-                return PositionKey(partition, Writer(*_POSITION_KEY.unpack(rest)), version)
+                return PositionKey(partition, PositionWriter(*_POSITION_KEY.unpack(rest)), version)
             case Kind.CHUNK:
                 *writer, chunk = _CHUNK_KEY.unpack(rest)
-                return ChunkKey(partition, Writer(*writer), chunk)
+                return ChunkKey(partition, PositionWriter(*writer), chunk)
     except (struct.error, ValueError) as error:
         raise InvalidRecord(f"is no record of an offset map: {error}") from None
 
@@ -228,7 +228,9 @@ def decode_position(value: bytes, version: int = POSITION_VERSION) -> Position:
             (count,) = _EPOCH_COUNT.unpack_from(value, at)
             start, at = at + _EPOCH_COUNT.size, at + _EPOCH_COUNT.size + count * _EPOCH.size
             epochs = tuple(EpochStart(*each) for each in _EPOCH.iter_unpack(value[start:at]))
-        writers = tuple((number, Writer(*writer)) for number, *writer in _CHUNK_WRITER.iter_unpack(value[at:]))
+        writers = tuple(
+            (number, PositionWriter(*writer)) for number, *writer in _CHUNK_WRITER.iter_unpack(value[at:])
+        )
     except struct.error as error:
         raise InvalidRecord(f"is no position of a copy: {error}") from None
     return Position(SessionName(producer_id, producer_epoch), next_sequence, MapBounds(*bounds), writers, epochs)

@@ -16,8 +16,8 @@ from ottla_mirror.offsets.map_records import (
     PartitionName,
     Position,
     PositionKey,
+    PositionWriter,
     SessionKey,
-    Writer,
     decode_chunk,
     decode_key,
     decode_position,
@@ -26,7 +26,7 @@ from ottla_mirror.offsets.map_records import (
 from ottla_mirror.offsets.offset_map import OffsetMap
 from ottla_mirror.offsets.stored_copy import Session, SessionName, StoredCopy, begun
 
-NO_WRITER = Writer(-1, 0)
+NO_WRITER = PositionWriter(-1, 0)
 
 
 class _Kept:
@@ -36,8 +36,8 @@ class _Kept:
 
     def __init__(self) -> None:
         self.sessions: dict[SessionName, tuple[int, bytes]] = {}
-        self.positions: dict[Writer, tuple[int, bytes]] = {}  # with the version of the format
-        self.chunks: dict[int, dict[Writer, bytes]] = {}
+        self.positions: dict[PositionWriter, tuple[int, bytes]] = {}  # with the version of the format
+        self.chunks: dict[int, dict[PositionWriter, bytes]] = {}
         self.revision = 0
 
 
@@ -128,7 +128,7 @@ class MapState:
             copy = begun(later, copy)
         return copy
 
-    def writer(self, partition: PartitionName) -> Writer:
+    def writer(self, partition: PartitionName) -> PositionWriter:
         """Return the last writer that has stored a position, or `NO_WRITER`; of two at once, who has come further.
 
         Raises:
@@ -230,10 +230,10 @@ class MapState:
             del self._kept[key.partition]
 
 
-def _first_of_two(pair: tuple[int, Writer]) -> int:
+def _first_of_two(pair: tuple[int, PositionWriter]) -> int:
     return pair[0]
 
 
-def _position(kept: _Kept, writer: Writer) -> Position:
+def _position(kept: _Kept, writer: PositionWriter) -> Position:
     version, value = kept.positions[writer]
     return decode_position(value, version)

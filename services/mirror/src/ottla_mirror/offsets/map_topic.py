@@ -27,9 +27,9 @@ from ottla_mirror.offsets.map_changes import (
 )
 from ottla_mirror.offsets.map_records import (
     PartitionName,
+    PositionWriter,
     SessionKey,
     UnknownVersion,
-    Writer,
     encode_key,
     encode_session,
 )
@@ -172,7 +172,7 @@ class MapTopic:
     def _take_over(self, name: PartitionName, number: int) -> StoredByWriter:
         """Write from now on under this number."""
         try:
-            written = taken_over(self._state, name, Writer(number, self._nonce))
+            written = taken_over(self._state, name, PositionWriter(number, self._nonce))
         except InvalidRecord as error:
             raise self._unreadable(name, error) from error
         self._written[name] = written

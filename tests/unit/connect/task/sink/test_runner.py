@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from ottla_connect.task.control import Standing
+from ottla_connect.task.control import WantedState
 from ottla_connect.task.health import Health
 from ottla_connect.task.measures import TaskMeasures
 from ottla_connect.task.pipeline.dead_letters import DeadLettersLost
@@ -28,7 +28,7 @@ class ScriptedControl:
     def __init__(self, standings):
         self.standings = standings
 
-    def standing(self):
+    def wanted_state(self):
         return self.standings.pop(0)
 
 
@@ -202,17 +202,17 @@ def revoked(consumer):
 
 
 def test_what_came_while_a_task_was_paused_is_put_when_it_goes_on():
-    standings = [Standing.WORKING, Standing.PAUSED, Standing.WORKING, Standing.STOPPING]
+    standings = [WantedState.WORKING, WantedState.PAUSED, WantedState.WORKING, WantedState.STOPPING]
     assert run(standings, [assigned_with(5), lambda consumer: [message(6)]]) == [5, 6]
 
 
 def test_what_came_while_a_task_was_paused_goes_with_its_partition():
-    standings = [Standing.WORKING, *[Standing.PAUSED] * 2, Standing.WORKING, Standing.STOPPING]
+    standings = [WantedState.WORKING, *[WantedState.PAUSED] * 2, WantedState.WORKING, WantedState.STOPPING]
     assert run(standings, [assigned_with(5), lambda consumer: [message(6)], revoked]) == [5]
 
 
 def test_what_came_while_there_was_no_lease_goes_with_its_partition():
-    standings = [Standing.WORKING, *[Standing.UNLEASED] * 2, Standing.WORKING, Standing.STOPPING]
+    standings = [WantedState.WORKING, *[WantedState.UNLEASED] * 2, WantedState.WORKING, WantedState.STOPPING]
     assert run(standings, [assigned_with(5), lambda consumer: [message(6)], revoked]) == [5]
 
 
@@ -221,18 +221,18 @@ def test_no_commit_is_of_what_a_task_has_asked_to_get_again():
         runner.seek({("t", 0): 5})
         runner.request_commit()
 
-    standings = [Standing.WORKING, Standing.WORKING, Standing.STOPPING]
+    standings = [WantedState.WORKING, WantedState.WORKING, WantedState.STOPPING]
     assert run_with_commits(standings, [assigned_with(5, 6)], ask_for_it_again) == ([5, 6], [])
 
 
 def test_a_task_that_stops_commits_nothing_of_what_it_has_asked_to_get_again():
-    standings = [Standing.WORKING, Standing.STOPPING]
+    standings = [WantedState.WORKING, WantedState.STOPPING]
     reads = [assigned_with(5, 6)]
     assert run_with_commits(standings, reads, lambda runner: runner.seek({("t", 0): 5})) == ([5, 6], [])
 
 
 def test_a_task_that_stops_commits_what_it_has_put():
-    assert run_with_commits([Standing.WORKING, Standing.STOPPING], [assigned_with(5, 6)], lambda _: None) == (
+    assert run_with_commits([WantedState.WORKING, WantedState.STOPPING], [assigned_with(5, 6)], lambda _: None) == (
         [5, 6],
         [7],
     )
@@ -242,7 +242,7 @@ def test_nothing_is_committed_where_a_dead_letter_is_lost_also_of_those_that_pre
     consumer = ScriptedConsumer([assigned_with(5, 6)])
     task = CollectingTask(nothing, lambda runner: consumer.events.append("pre_commit"))
     runner = runner_of(
-        task, consumer, [Standing.WORKING, Standing.STOPPING], dead_letters=LostDeadLetters(consumer.events)
+        task, consumer, [WantedState.WORKING, WantedState.STOPPING], dead_letters=LostDeadLetters(consumer.events)
     )
     with pytest.raises(DeadLettersLost):
         runner.run()
@@ -258,7 +258,7 @@ def test_a_task_that_swallows_the_refusal_of_a_report_fails_at_once_and_commits_
     consumer = ScriptedConsumer([assigned_with(5, 6), lambda consumer: [message(7)]])
     task = CollectingTask(report_and_go_on, nothing)
     with pytest.raises(ToleranceExceeded):
-        runner_of(task, consumer, [*[Standing.WORKING] * 2, Standing.STOPPING]).run()
+        runner_of(task, consumer, [*[WantedState.WORKING] * 2, WantedState.STOPPING]).run()
     assert (task.put_offsets, consumer.commits) == ([5, 6], [])
 
 
@@ -266,7 +266,7 @@ def test_a_task_that_swallows_the_refusal_of_a_report_in_pre_commit_commits_noth
     consumer = ScriptedConsumer([assigned_with(5, 6)])
     task = CollectingTask(nothing, report_and_go_on)
     with pytest.raises(ToleranceExceeded):
-        runner_of(task, consumer, [Standing.WORKING, Standing.STOPPING]).run()
+        runner_of(task, consumer, [WantedState.WORKING, WantedState.STOPPING]).run()
     assert consumer.commits == []
 
 
@@ -280,7 +280,7 @@ def test_partitions_that_cannot_be_committed_are_given_away_and_closed_all_the_s
     consumer = ScriptedConsumer([assigned_with(5, 6), revoked])
     task = CollectingTask(nothing, fail_once)
     with pytest.raises(ValueError, match="broken"):
-        runner_of(task, consumer, [*[Standing.WORKING] * 2, Standing.STOPPING]).run()
+        runner_of(task, consumer, [*[WantedState.WORKING] * 2, WantedState.STOPPING]).run()
     assert (task.ends, consumer.commits) == (["close", "stop"], []), "at its end it has nothing to commit"
 
 
@@ -288,7 +288,7 @@ def test_a_task_that_cannot_commit_at_its_end_is_closed_and_stopped_and_fails():
     consumer = ScriptedConsumer([assigned_with(5, 6)])
     task = CollectingTask(nothing, fail)
     with pytest.raises(ValueError, match="broken"):
-        runner_of(task, consumer, [Standing.WORKING, Standing.STOPPING]).run()
+        runner_of(task, consumer, [WantedState.WORKING, WantedState.STOPPING]).run()
     assert (task.ends, consumer.events) == (["close", "stop"], ["close"])
 
 

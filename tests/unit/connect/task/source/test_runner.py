@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from ottla_connect.task.control import Standing
+from ottla_connect.task.control import WantedState
 from ottla_connect.task.health import Health
 from ottla_connect.task.measures import TaskMeasures
 from ottla_connect.task.source.runner import SourceRunner
@@ -30,8 +30,8 @@ class Parts:
             on_paused=lambda: None,
         )
 
-    def standing(self):
-        return Standing.WORKING
+    def wanted_state(self):
+        return WantedState.WORKING
 
     def start(self):
         raise ValueError("the source is gone")
@@ -63,8 +63,8 @@ class PatientParts(Parts):
         super().__init__()
         self.waits_s: list[float] = []
 
-    def standing(self):
-        return Standing.STOPPING if self.waits_s else Standing.WORKING
+    def wanted_state(self):
+        return WantedState.STOPPING if self.waits_s else WantedState.WORKING
 
     def start(self):
         """Nothing to do."""

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from ottla_connect.task.control import Standing
+from ottla_connect.task.control import WantedState
 from ottla_connect.task.measures import ErrorMeasures, TaskMeasures
 from ottla_connect.task.pipeline.converters import Converters
 from ottla_connect.task.pipeline.error_handler import ErrorHandler, Interrupted, ToleranceExceeded
@@ -69,13 +69,13 @@ class DropOdd(Transform):
 
 
 class FakeControl:
-    now = Standing.WORKING
+    now = WantedState.WORKING
 
-    def standing(self):
+    def wanted_state(self):
         return self.now
 
     def await_change(self, timeout_s=None):
-        self.now = Standing.WORKING
+        self.now = WantedState.WORKING
 
 
 class Parts:
@@ -199,8 +199,8 @@ def test_nothing_is_sent_without_a_lease():
     def on_poll():
         if parts.producer.waiting:
             parts.producer.acknowledge()
-            parts.control.now = Standing.UNLEASED
-        assert len(parts.producer.sent) == 1 or parts.control.now is Standing.WORKING
+            parts.control.now = WantedState.UNLEASED
+        assert len(parts.producer.sent) == 1 or parts.control.now is WantedState.WORKING
 
     parts.producer.on_poll = on_poll
     parts.sender.send([record(0), record(1)])
@@ -210,7 +210,7 @@ def test_nothing_is_sent_without_a_lease():
 
 def test_a_task_that_is_to_stop_does_not_wait_for_room_and_commits_only_what_it_has_sent():
     parts = Parts(room=1)
-    parts.control.now = Standing.STOPPING
+    parts.control.now = WantedState.STOPPING
     with pytest.raises(Interrupted):
         parts.sender.send([record(0), record(1)])
     parts.producer.acknowledge()
@@ -371,7 +371,7 @@ def test_many_records_are_committable_slice_by_slice(known_topic):
 
 def test_a_task_that_is_to_stop_leaves_what_has_no_room_yet(known_topic):
     parts = known_topic(room=2)
-    parts.control.now = Standing.STOPPING
+    parts.control.now = WantedState.STOPPING
     with pytest.raises(Interrupted):
         parts.sender.send([record(value) for value in range(1, 6)])
     parts.producer.acknowledge(2)

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from ottla_connect.task.control import Control, Standing
+from ottla_connect.task.control import Control, WantedState
 from ottla_connect.task.lease_watch import ended_with_the_lease
 from ottla_sdk import JobTask
 
@@ -45,16 +45,16 @@ class JobRunner:
 
     def run(self) -> None:
         """Work until the task is to stop; raises what it fails with."""
-        while (standing := self._control.standing()) is not Standing.STOPPING:
-            if standing is Standing.WORKING:
+        while (wanted := self._control.wanted_state()) is not WantedState.STOPPING:
+            if wanted is WantedState.WORKING:
                 self._run_until_changed()
             else:
-                self._rest(standing)
+                self._rest(wanted)
 
-    def _rest(self, standing: Standing) -> None:
-        if standing is Standing.PAUSED:
+    def _rest(self, wanted: WantedState) -> None:
+        if wanted is WantedState.PAUSED:
             self._on_paused()
-        while self._control.standing() is standing:
+        while self._control.wanted_state() is wanted:
             self._control.await_change(RESTING_WAIT_S)
 
     def _run_until_changed(self) -> None:
@@ -62,11 +62,11 @@ class JobRunner:
             task = self._make()
             try:
                 task.start()
-                if self._control.standing() is Standing.WORKING:
+                if self._control.wanted_state() is WantedState.WORKING:
                     self._on_running()
-                while (standing := self._control.standing()) is Standing.WORKING:
+                while (wanted := self._control.wanted_state()) is WantedState.WORKING:
                     task.watch()
-                if standing is Standing.UNLEASED:
+                if wanted is WantedState.UNLEASED:
                     self._lapse()
             finally:
                 try:

@@ -13,7 +13,7 @@ from typing import Any, assert_never
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from ottla_connect.task.control import Control, Standing
+from ottla_connect.task.control import Control, WantedState
 from ottla_connect.task.health import Health
 from ottla_connect.task.measures import TaskMeasures
 from ottla_connect.task.pipeline.dead_letters import DeadLetters
@@ -216,12 +216,12 @@ class SinkRunner:
         return Moment(time.monotonic(), self._control.leased)
 
     def _loop(self) -> None:
-        while (standing := self._control.standing()) is not Standing.STOPPING:
+        while (wanted := self._control.wanted_state()) is not WantedState.STOPPING:
             try:
-                if standing is Standing.UNLEASED:
+                if wanted is WantedState.UNLEASED:
                     self._carry_out(self._machine.stand_by())
                 else:
-                    self._turn(paused=standing is Standing.PAUSED)
+                    self._turn(paused=wanted is WantedState.PAUSED)
             except Interrupted:
                 return
 

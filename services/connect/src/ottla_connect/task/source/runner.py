@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ottla_connect.task.control import Control, Standing
+from ottla_connect.task.control import Control, WantedState
 from ottla_connect.task.health import Health
 from ottla_connect.task.measures import TaskMeasures
 from ottla_connect.task.pipeline.error_handler import Interrupted
@@ -73,13 +73,13 @@ class SourceRunner:
             self._close()
 
     def _loop(self) -> None:
-        while (standing := self._control.standing()) is not Standing.STOPPING:
-            if standing is Standing.UNLEASED:
+        while (wanted := self._control.wanted_state()) is not WantedState.STOPPING:
+            if wanted is WantedState.UNLEASED:
                 self._control.await_change(LEASE_WAIT_S)
                 continue
             self._sender.serve()
             self._commits.advance()
-            self._set_paused(standing is Standing.PAUSED)
+            self._set_paused(wanted is WantedState.PAUSED)
             if self._paused:
                 self._control.await_change(PAUSED_WAIT_S)
                 continue
@@ -118,7 +118,7 @@ class SourceRunner:
     def _wait(self, seconds: float) -> None:
         """Wait for the next try, and go on hearing of acknowledgements and committing meanwhile."""
         until_s = time.monotonic() + seconds
-        while (left_s := until_s - time.monotonic()) > 0 and self._control.standing() is Standing.WORKING:
+        while (left_s := until_s - time.monotonic()) > 0 and self._control.wanted_state() is WantedState.WORKING:
             self._control.await_change(min(left_s, PAUSED_WAIT_S))
             self._sender.serve()
             self._commits.advance()

@@ -12,7 +12,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from ottla_connect.task.control import Control, Standing
+from ottla_connect.task.control import Control, WantedState
 from ottla_connect.task.measures import TaskMeasures
 from ottla_connect.task.pipeline.converters import Converters
 from ottla_connect.task.pipeline.error_handler import (
@@ -272,10 +272,10 @@ class Sender:
             self._producer.poll(FULL_QUEUE_WAIT_S)
             if self._error is not None:
                 raise self._error
-            standing = self._control.standing()
-            if standing is Standing.STOPPING:
+            wanted = self._control.wanted_state()
+            if wanted is WantedState.STOPPING:
                 raise Interrupted
-            if standing is Standing.UNLEASED:
+            if wanted is WantedState.UNLEASED:
                 self._control.await_change(LEASE_WAIT_S)
                 continue
             try:

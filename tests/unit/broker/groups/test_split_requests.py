@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import GroupId
 from kio.static.primitive import i32Timedelta
 
-from ottla_broker.groups.group_lists import GroupLists, merge, split
+from ottla_broker.groups.split_requests import GroupLists, merge, split
 from ottla_core.topic_partition import TopicPartition
 from tests.support.groups.group_cluster import group_shard
 
