@@ -14,6 +14,7 @@ from ottla.secure.holders import ETCD_ROOT, ClusterHolders
 from tests.faults.fault import BROKER, CONTROLLER, COORDINATOR, ETCD, Members, id_of, role_of
 from tests.faults.network import Network
 from tests.support.eventually import eventually
+from tests.support.free_ports import LOOPBACK
 
 LISTENER, LISTENER_PORT = "SSL", 9093
 BACKDATED = timedelta(days=60)
@@ -31,7 +32,8 @@ class InnerSecurity:
             cluster=cluster_name,
             counts=self._counts,
             administrator="admin",
-            hosts={_holder(name): (network.address_of(name),) for name in members.all},
+            # Without namespaces members of etcd come to each other from this address, and certificates must have it.
+            hosts={_holder(name): (network.address_of(name), LOOPBACK) for name in members.all},
         )
         self._folder = CertificateFolder.create(
             directory / f"{members.site}tls",

@@ -173,15 +173,15 @@ def test_levels_of_features_are_described_taken_back_and_raised(bootstrap: str) 
     def features(*arguments: str) -> str:
         return run_tool(kafka_tools.FEATURES, "--bootstrap-server", bootstrap, *arguments)
 
-    assert re.search(r"Feature: ottla\.version.*FinalizedVersionLevel: 2", features("describe"))
+    assert re.search(r"Feature: ottla\.version.*FinalizedVersionLevel: 3", features("describe"))
     features("downgrade", "--feature", "ottla.version=1", "--dry-run")
     features("downgrade", "--feature", "ottla.version=1")
     try:
         assert re.search(r"Feature: ottla\.version.*FinalizedVersionLevel: 1", features("describe"))
         refused = kafka_tools.run_tool_anyhow(
-            kafka_tools.FEATURES, "--bootstrap-server", bootstrap, "upgrade", "--feature", "ottla.version=3"
+            kafka_tools.FEATURES, "--bootstrap-server", bootstrap, "upgrade", "--feature", "ottla.version=4"
         )
-        assert "levels 1 to 2 of ottla.version" in refused
+        assert "levels 1 to 3 of ottla.version" in refused
     finally:
-        features("upgrade", "--feature", "ottla.version=2")
-    assert re.search(r"Feature: ottla\.version.*FinalizedVersionLevel: 2", features("describe"))
+        features("upgrade", "--feature", "ottla.version=3")
+    assert re.search(r"Feature: ottla\.version.*FinalizedVersionLevel: 3", features("describe"))
