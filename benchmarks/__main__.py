@@ -27,6 +27,7 @@ from benchmarks import (
     metrics_overhead,
     mirror,
     mirror_arguments,
+    quota_overhead,
     replication,
     small_requests,
     spark,
@@ -43,6 +44,7 @@ from benchmarks.group_cases import run as run_groups
 from benchmarks.logins import LoginsPlan
 from benchmarks.metrics_overhead import MetricsPlan
 from benchmarks.process_stats import NoListenerError
+from benchmarks.quota_overhead import QuotaPlan
 from benchmarks.side_by_side import Plan, case_table, run
 from benchmarks.spark import SparkPlan
 from benchmarks.spark_cluster import SparkClusterPlan
@@ -103,6 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_spark_cluster(programs)
     _add_metrics(programs)
     _add_acls(programs)
+    _add_quotas(programs)
     _add_sql_start(programs)
     _add_mirror(programs)
     _add_floor(programs)
@@ -243,6 +246,16 @@ def _add_acls(programs: Programs) -> None:
     program.set_defaults(run=_run_acls)
     program.add_argument("--rounds", type=int, default=AclPlan.rounds, help="pairs of each case (%(default)s)")
     program.add_argument("--bindings", type=int, default=AclPlan.bindings, help="(%(default)s)")
+    program.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def _add_quotas(programs: Programs) -> None:
+    program = programs.add_parser(
+        "quotas",
+        help="quotas that are not reached on the path of a produce, beside a broker without, both started here",
+    )
+    program.set_defaults(run=_run_quotas)
+    program.add_argument("--rounds", type=int, default=QuotaPlan.rounds, help="pairs of each case (%(default)s)")
     program.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
@@ -464,6 +477,11 @@ def _run_acls(chosen: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
         plan = AclPlan(rounds=chosen.rounds, bindings=chosen.bindings)
         _report(acl_overhead.measure(Path(directory), plan, _say), chosen)
+
+
+def _run_quotas(chosen: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
+        _report(quota_overhead.measure(Path(directory), QuotaPlan(rounds=chosen.rounds), _say), chosen)
 
 
 def _run_metrics(chosen: argparse.Namespace) -> None:

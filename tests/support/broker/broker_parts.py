@@ -11,7 +11,7 @@ from ottla_broker.config import BrokerConfig
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.outcome import Delayed
 from ottla_broker.quotas.charge import Charge
-from ottla_broker.quotas.client_quotas import ClientQuotas
+from ottla_broker.quotas.client_quotas import ClientQuotas, Meters
 from ottla_broker.quotas.sampled_rate import RateWindow
 from ottla_broker.refused_batches import RefusedBatches
 from ottla_broker.request_times import MeasuredRequest
@@ -40,6 +40,7 @@ class Client:
     delayed: frozenset[Delayed] = frozenset()
     measured: MeasuredRequest | None = None
     charge: Charge | None = None
+    meters: Meters | None = None
     throttle_ms: int = 0
 
     def throttle(self, throttle_ms: int) -> None:

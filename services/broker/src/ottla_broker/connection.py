@@ -28,6 +28,7 @@ from ottla_broker.channel import Channel
 from ottla_broker.connection_owner import ConnectionOwner, Gate
 from ottla_broker.outcome import Answer, Delayed, Outcome, Reply
 from ottla_broker.quotas.charge import Charge
+from ottla_broker.quotas.client_quotas import Meters
 from ottla_broker.receive_buffer import UNRESERVED_FRAME_BYTES, PartialFrame
 from ottla_broker.request_times import MeasuredRequest, now_ns
 from ottla_broker.unsent_responses import UnsentResponses
@@ -67,6 +68,7 @@ class Connection:
         last_active: when bytes last moved, by the loop's clock.
         topic_rights: what `authorization` remembers of the topics that the client may write to and read.
         measured: what measures the request that is being handled, if it is measured.
+        meters: of what the client uses, as it was last looked up.
         charge: what the request that is being handled costs the client; None where no client has a quota.
         is_closed: whether either side has closed it.
     """
@@ -102,6 +104,7 @@ class Connection:
         "last_active",
         "listener_name",
         "measured",
+        "meters",
         "peer",
         "principal",
         "topic_rights",
@@ -134,6 +137,7 @@ class Connection:
         self.topic_rights: object | None = None
         self.measured: MeasuredRequest | None = None
         self.charge: Charge | None = None
+        self.meters: Meters | None = None
         self._throttled_until = 0.0
         self._throttle_timer: asyncio.TimerHandle | None = None
         self.is_closed = False

@@ -316,11 +316,12 @@ class Dispatcher:
         Raises:
             InvalidRequest: the frame is no request this broker can answer; close the connection.
         """
-        if self._quotas.are_on and connection.charge is None:
-            return self._handle_charged(frame, connection)
         header = read_request_header(frame)
-        if connection.charge is not None:
-            connection.charge.header = header
+        if self._quotas.are_on:
+            if connection.charge is not None:
+                connection.charge.header = header
+            elif self._quotas.take(connection, header, len(frame)):
+                return self._handle_charged(frame, header, connection)
         api = APIS.get(header.api_key) or OWN_APIS.get(header.api_key)
         if api is None:
             raise InvalidRequest(f"unknown API key {header.api_key}")
@@ -351,9 +352,9 @@ class Dispatcher:
         kept = bytes(frame) if api.keeps_frame else b""
         return api.handler(self._broker, Request(header, message, codec, connection, kept))
 
-    def _handle_charged(self, frame: memoryview, connection: Connection) -> Outcome:
+    def _handle_charged(self, frame: memoryview, header: RequestHeader, connection: Connection) -> Outcome:
         """Handle one frame, and have its client pay for it."""
-        charge = connection.charge = Charge(self._quotas, connection, len(frame))
+        charge = connection.charge = Charge(self._quotas, connection, header)
         try:
             return charge.follow(self.handle(frame, connection))
         finally:

@@ -83,9 +83,6 @@ class _Work:
 def handle(broker: Broker, request: Request) -> Outcome:
     """Append what was sent, then answer: at once, or when the records are as safe as is asked for."""
     work = _Work(broker, request, [], [], [])
-    charge = request.connection.charge
-    if charge is not None:
-        broker.quotas.note_produced(request.connection, request.header.client_id, charge.size_bytes)
     count = 0
     for named, partitions in request.message.topics:
         outcomes: list[PartitionProduced] = []
@@ -288,7 +285,8 @@ def _answer(work: _Work) -> Parts | None:
         return None
     endpoints = _leaders_to_ask(work.broker, request, topics) if request.version >= FIRST_VERSION_WITH_LEADERS else ()
     header = request.response_header()
-    return [encode_produce_response(request.version, header, topics, endpoints, throttle_ms=request.throttle_ms())]
+    throttle_ms = request.throttle_ms() if work.broker.quotas.are_on else 0
+    return [encode_produce_response(request.version, header, topics, endpoints, throttle_ms=throttle_ms)]
 
 
 def _leaders_to_ask(broker: Broker, request: Request, topics: Sequence[TopicProduced]) -> Sequence[NodeEndpoint]:

@@ -13,38 +13,35 @@ T = TypeVar("T")
 
 
 class Charge:
-    """The cost of the request that is being handled.
+    """The cost of the request that is being handled, which stands for those since the one that was measured before.
 
     The time that counts ends when the response is encoded, so that it can say for how long the client is throttled,
     or else when the handler returns. What a handler goes on with later counts in its steps.
 
     Attributes:
-        size_bytes: of the request.
-        header: of the request; None until it is read.
+        header: of the request.
         is_exempt: whether the time does not count, as for replicas.
     """
 
-    __slots__ = ("_began_ns", "_connection", "_quotas", "header", "is_exempt", "size_bytes")
+    __slots__ = ("_began_ns", "_connection", "_quotas", "_weight", "header", "is_exempt")
 
-    def __init__(self, quotas: ClientQuotas, connection: Client, size_bytes: int) -> None:
+    def __init__(self, quotas: ClientQuotas, connection: Client, header: RequestHeader) -> None:
         self._quotas = quotas
         self._connection = connection
         self._began_ns = monotonic_ns()
-        self.size_bytes = size_bytes
-        self.header: RequestHeader | None = None
+        self._weight = quotas.weigh_time(connection, header.client_id, self._began_ns)
+        self.header = header
         self.is_exempt = False
 
     def settle(self) -> None:
         """Count the time so far, once."""
-        if self.header is None or self.is_exempt:
+        if self.is_exempt:
             return
         self.is_exempt = True
         self._note(monotonic_ns() - self._began_ns)
 
     def follow(self, outcome: T) -> T:
         """Have the steps count in which a handler goes on; return what to await in place of its outcome."""
-        if self.header is None or not self._quotas.limits_time(self._connection, self.header.client_id):
-            return outcome
         if isinstance(outcome, Unfinished):
             outcome.wrap(lambda work: TimedSteps(work, self._note))
         elif isinstance(outcome, Coroutine):
@@ -52,8 +49,7 @@ class Charge:
         return outcome
 
     def _note(self, used_ns: int) -> None:
-        assert self.header is not None
-        self._quotas.note_time(self._connection, self.header.client_id, used_ns)
+        self._quotas.note_time(self._connection, self.header.client_id, used_ns * self._weight)
 
 
 class TimedSteps(Coroutine[Any, Any, T]):

@@ -9,6 +9,7 @@ are found once for each user and client id.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import random
 from typing import Any, Final, Protocol
 
 from ottla_broker.quotas.quota_limits import Quotas, limit_of, names_of_clients
@@ -17,9 +18,16 @@ from ottla_core.clock import Clock
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.cluster.state.security import QuotaName
 from ottla_core.principal import Principal
+from ottla_core.wire.messages import RequestHeader
 
 CLIENTS_MAX: Final = 10_000
 """Users and client ids whose meters are known; beyond, those that were found first are found anew."""
+PRODUCE_KEY: Final = 0
+LEAST_RECORDED_S: Final = 0.02
+"""Bytes are recorded when they are what a quota allows in this time: less does not matter to a rate over seconds."""
+MEASURED_ONE_IN: Final = 32
+RARE_NS: Final = 10_000_000
+"""A request that comes this long after the one that was measured before does not choose by lot which one is next."""
 METERS_MAX: Final = 20_000
 """Uses that are metered; beyond, those are forgotten that began first, and begin anew."""
 PERCENT_PER_NS: Final = 100 / 1e9
@@ -28,7 +36,13 @@ THROTTLE_MS_MAX: Final = 2**31 - 1
 
 
 class Client(Protocol):
-    """A client's connection, as it is throttled."""
+    """A client's connection, as it is throttled.
+
+    Attributes:
+        meters: of its client, as it was last looked up.
+    """
+
+    meters: "Meters | None"
 
     @property
     def principal(self) -> Principal:
@@ -43,13 +57,15 @@ class Meter:
 
     Attributes:
         limit_per_second: the quota.
+        least: how much is recorded at once; less waits for more.
     """
 
-    __slots__ = ("limit_per_second", "rate")
+    __slots__ = ("least", "limit_per_second", "rate")
 
     def __init__(self, rate: SampledRate, limit_per_second: float) -> None:
         self.rate = rate
         self.limit_per_second = limit_per_second
+        self.least = limit_per_second * LEAST_RECORDED_S
 
 
 class MutationMeter:
@@ -88,12 +104,35 @@ class ThrottleCount:
 
 @dataclass(slots=True)
 class Meters:
-    """The meters of one user's client id; None where no quota holds for it."""
+    """The meters of one user's client id; None where no quota holds for it.
 
+    Attributes:
+        generation: of the quotas, of which they are.
+        count: requests so far.
+        counted: requests up to the one whose time was last measured.
+        due: at which count the next one is measured.
+        measured_ns: when one was last measured.
+    """
+
+    principal: Principal
+    client_id: str | None
+    generation: int
     produced: Meter | None
     fetched: Meter | None
     used_time: Meter | None
     mutations: MutationMeter | None
+    count: int = 0
+    counted: int = 0
+    due: int = 1
+    measured_ns: int = 0
+
+    def weigh(self, now_ns: int) -> int:
+        """Return for how many requests the one stands that is measured now, and draw the next one."""
+        weight, self.counted = self.count - self.counted, self.count
+        is_rare, self.measured_ns = now_ns - self.measured_ns > RARE_NS, now_ns
+        # By lot from 1 to twice as many, less one: the mean is `MEASURED_ONE_IN`.
+        self.due = self.count + (1 if is_rare else 1 + int(random() * (2 * MEASURED_ONE_IN - 1)))  # noqa: S311
+        return weight
 
 
 class ClientQuotas:
@@ -112,6 +151,7 @@ class ClientQuotas:
         self._limited: frozenset[str] = frozenset()
         self._meters: dict[tuple[str, str], Meters] = {}
         self._rates: dict[tuple[QuotaName, str | None, str | None], SampledRate] = {}
+        self._generation = 0
         self._buckets: dict[tuple[str | None, str | None], TokenBucket] = {}
         self.are_on = False
         self.throttled = {name: ThrottleCount() for name in QuotaName}
@@ -124,16 +164,34 @@ class ClientQuotas:
         self._quotas = quotas
         self._limited = names_of_clients(quotas)
         self.are_on = bool(self._limited)
+        self._generation += 1
         self._meters.clear()
         if not self.are_on:
             self._rates.clear()
             self._buckets.clear()
 
-    def note_produced(self, connection: Client, client_id: str | None, size_bytes: int) -> None:
-        """Count what a client has sent to be produced, and throttle it if that is too much."""
-        meter = self._of(connection, client_id).produced
-        if meter is not None:
-            self._use(connection, QuotaName.PRODUCER_BYTE_RATE, meter, size_bytes)
+    def take(self, connection: Client, header: RequestHeader, size_bytes: int) -> bool:
+        """Count a request that comes, and throttle its client if it brings too much to be produced.
+
+        Returns whether its time is to be measured: of a client that asks often, that of few requests is.
+        """
+        client_id = header.client_id
+        meters = connection.meters
+        if (
+            meters is None
+            or meters.generation != self._generation
+            or meters.client_id != client_id
+            or meters.principal is not connection.principal
+        ):
+            meters = self._of(connection, client_id)
+        if header.api_key == PRODUCE_KEY and (meter := meters.produced) is not None:
+            meter.rate.pending += size_bytes
+            if meter.rate.pending >= meter.least:
+                self._use(connection, QuotaName.PRODUCER_BYTE_RATE, meter, 0)
+        if meters.used_time is None:
+            return False
+        meters.count += 1
+        return meters.count >= meters.due
 
     def may_fetch(self, connection: Client, client_id: str | None, size_bytes: int) -> bool:
         """Count what a client is to be given, if it may have it; if not, throttle it and count nothing.
@@ -145,6 +203,9 @@ class ClientQuotas:
         if meter is None:
             return True
         was_unused = meter.rate.is_unused
+        if meter.rate.pending + size_bytes < meter.least:
+            meter.rate.pending += size_bytes
+            return True
         if self._use(connection, QuotaName.CONSUMER_BYTE_RATE, meter, size_bytes) and not was_unused:
             meter.rate.record(-size_bytes, self._now_ms())
             return False
@@ -168,9 +229,9 @@ class ClientQuotas:
         if throttle_ms:
             self._throttle(connection, QuotaName.CONTROLLER_MUTATION_RATE, throttle_ms)
 
-    def limits_time(self, connection: Client, client_id: str | None) -> bool:
-        """Return whether a client has a quota of the time that its requests are worked on."""
-        return self._of(connection, client_id).used_time is not None
+    def weigh_time(self, connection: Client, client_id: str | None, now_ns: int) -> int:
+        """Return for how many requests of a client one stands whose time is measured."""
+        return self._of(connection, client_id).weigh(now_ns)
 
     def note_time(self, connection: Client, client_id: str | None, used_ns: int) -> None:
         """Count for how long a request of a client was worked on, and throttle the client if that is too much."""
@@ -189,7 +250,8 @@ class ClientQuotas:
     ) -> int:
         """Count a use; return for how many milliseconds the client is throttled for it."""
         now_ms = self._now_ms()
-        meter.rate.record(value, now_ms)
+        meter.rate.record(value + meter.rate.pending, now_ms)
+        meter.rate.pending = 0.0
         throttle_ms = meter.rate.throttle_ms(meter.limit_per_second, now_ms)
         if throttle_ms:
             self._throttle(connection, name, min(throttle_ms, throttle_ms_max))
@@ -204,6 +266,9 @@ class ClientQuotas:
         found = self._meters.get(named)
         if found is None:
             found = Meters(
+                principal=connection.principal,
+                client_id=client_id,
+                generation=self._generation,
                 produced=self._meter(QuotaName.PRODUCER_BYTE_RATE, named),
                 fetched=self._meter(QuotaName.CONSUMER_BYTE_RATE, named),
                 used_time=self._meter(QuotaName.REQUEST_PERCENTAGE, named),
@@ -211,6 +276,7 @@ class ClientQuotas:
             )
             _drop_first(self._meters, CLIENTS_MAX)
             self._meters[named] = found
+        connection.meters = found
         return found
 
     def _meter(self, name: QuotaName, named: tuple[str, str]) -> Meter | None:

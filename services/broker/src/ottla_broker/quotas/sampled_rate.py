@@ -30,14 +30,19 @@ class RateWindow:
 
 
 class SampledRate:
-    """How much was used lately. `now_ms` is of a clock that does not go back."""
+    """How much was used lately. `now_ms` is of a clock that does not go back.
 
-    __slots__ = ("_samples", "_total", "_window")
+    Attributes:
+        pending: what was used and is not recorded yet, as it is too little to ask a clock for it.
+    """
+
+    __slots__ = ("_samples", "_total", "_window", "pending")
 
     def __init__(self, window: RateWindow) -> None:
         self._window = window
         self._samples: deque[list[float]] = deque()  # of when it began, when it was last added to, and how much
         self._total = 0.0
+        self.pending = 0.0
 
     def record(self, value: float, now_ms: int) -> None:
         """Note that so much was used; a negative value takes back what was noted."""
