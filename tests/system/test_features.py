@@ -39,7 +39,7 @@ def client(bootstrap: str) -> Iterator[RawClient]:
 def level_and_epoch(client: RawClient) -> tuple[int, int]:
     response = client.ask(ApiVersionsRequest(client_software_name="test", client_software_version="1"))
     (supported,) = response.supported_features
-    assert (supported.name, supported.min_version, supported.max_version) == (FEATURE, 1, 2)
+    assert (supported.name, supported.min_version, supported.max_version) == (FEATURE, 1, NEWEST_LEVEL)
     (finalized,) = response.finalized_features
     assert finalized.name == FEATURE
     assert finalized.min_version_level == finalized.max_version_level

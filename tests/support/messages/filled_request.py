@@ -85,6 +85,8 @@ class _Filler:
             return False
         if issubclass(base, int):
             return 0
+        if issubclass(base, float):
+            return 1.0
         if issubclass(base, UUID):
             return None
         if issubclass(base, str):

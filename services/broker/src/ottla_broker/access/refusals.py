@@ -25,6 +25,7 @@ ALTER_REPLICA_LOG_DIRS = 34
 DESCRIBE_PRODUCERS = 61
 ALTER_REASSIGNMENTS = 45
 ELECT_LEADERS = 43
+ALTER_CLIENT_QUOTAS = 49
 DESCRIBE_SCRAM_USERS, ALTER_SCRAM_USERS = 50, 51
 
 _ANSWERED: Final[Mapping[int, tuple[str, str]]] = {
@@ -38,6 +39,7 @@ _ANSWERED: Final[Mapping[int, tuple[str, str]]] = {
     33: ("resources", "responses"),
     CREATE_PARTITIONS: ("topics", "results"),
     44: ("resources", "responses"),
+    ALTER_CLIENT_QUOTAS: ("entries", "entries"),
     DESCRIBE_PRODUCERS: ("topics", "topics"),
     ALTER_REASSIGNMENTS: ("topics", "responses"),
 }
