@@ -5,14 +5,13 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
 from confluent_kafka import KafkaException
 
 from benchmarks import (
-    acl_overhead,
     catch_up,
     compaction,
     connect,
@@ -24,10 +23,9 @@ from benchmarks import (
     latency,
     logins,
     many_partitions,
-    metrics_overhead,
     mirror,
     mirror_arguments,
-    quota_overhead,
+    overheads,
     replication,
     small_requests,
     spark,
@@ -35,21 +33,18 @@ from benchmarks import (
     sql_start,
     throughput,
 )
-from benchmarks.acl_overhead import AclPlan
 from benchmarks.client import BenchmarkFailed, Subject, temporary_topic
 from benchmarks.connections import ConnectionsPlan
 from benchmarks.footprint import footprint, memory
 from benchmarks.group_cases import CASES, GroupPlan
 from benchmarks.group_cases import run as run_groups
 from benchmarks.logins import LoginsPlan
-from benchmarks.metrics_overhead import MetricsPlan
+from benchmarks.printing import report, say
 from benchmarks.process_stats import NoListenerError
-from benchmarks.quota_overhead import QuotaPlan
 from benchmarks.side_by_side import Plan, case_table, run
 from benchmarks.spark import SparkPlan
 from benchmarks.spark_cluster import SparkClusterPlan
 from benchmarks.sql_start import SqlStartPlan
-from benchmarks.summary import Measures, short, table
 from benchmarks.targets import TARGETS, CommandTarget, Target
 from benchmarks.throughput import ACKS, Load
 
@@ -103,9 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_connect_idle(programs)
     _add_spark(programs)
     _add_spark_cluster(programs)
-    _add_metrics(programs)
-    _add_acls(programs)
-    _add_quotas(programs)
+    overheads.add_to(programs)
     _add_sql_start(programs)
     _add_mirror(programs)
     _add_floor(programs)
@@ -239,35 +232,6 @@ def _add_spark(programs: Programs) -> None:
     program.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
 
-def _add_acls(programs: Programs) -> None:
-    program = programs.add_parser(
-        "acls", help="access control lists on the path of a produce, beside a broker without, both started here"
-    )
-    program.set_defaults(run=_run_acls)
-    program.add_argument("--rounds", type=int, default=AclPlan.rounds, help="pairs of each case (%(default)s)")
-    program.add_argument("--bindings", type=int, default=AclPlan.bindings, help="(%(default)s)")
-    program.add_argument("--json", action="store_true", help="print JSON instead of a table")
-
-
-def _add_quotas(programs: Programs) -> None:
-    program = programs.add_parser(
-        "quotas",
-        help="quotas that are not reached on the path of a produce, beside a broker without, both started here",
-    )
-    program.set_defaults(run=_run_quotas)
-    program.add_argument("--rounds", type=int, default=QuotaPlan.rounds, help="pairs of each case (%(default)s)")
-    program.add_argument("--json", action="store_true", help="print JSON instead of a table")
-
-
-def _add_metrics(programs: Programs) -> None:
-    program = programs.add_parser(
-        "metrics", help="metrics on the path of a produce, beside a broker that counts nothing, both started here"
-    )
-    program.set_defaults(run=_run_metrics)
-    program.add_argument("--rounds", type=int, default=MetricsPlan.rounds, help="pairs of each case (%(default)s)")
-    program.add_argument("--json", action="store_true", help="print JSON instead of a table")
-
-
 def _add_spark_cluster(programs: Programs) -> None:
     purpose = "a Spark pipeline that is bound by Python, on one worker and on two, on a cluster that is started here"
     program = programs.add_parser("spark-cluster", help=purpose, description=purpose)
@@ -338,42 +302,42 @@ def _run_throughput(chosen: argparse.Namespace) -> None:
     with temporary_topic(subject.bootstrap) as topic:
         produced = throughput.produce(subject, topic, load)
         consumed = throughput.consume(subject, topic, load.records)
-    _report({"produce": produced, "consume": consumed}, chosen)
+    report({"produce": produced, "consume": consumed}, chosen)
 
 
 def _run_produce(chosen: argparse.Namespace) -> None:
     subject = _subject(chosen)
     with temporary_topic(subject.bootstrap) as topic:
-        _report({"produce": throughput.produce(subject, topic, _load(chosen))}, chosen)
+        report({"produce": throughput.produce(subject, topic, _load(chosen))}, chosen)
 
 
 def _run_consume(chosen: argparse.Namespace) -> None:
     subject, load = _subject(chosen), _load(chosen)
     with temporary_topic(subject.bootstrap) as topic:
         throughput.produce(subject, topic, load)
-        _report({"consume": throughput.consume(subject, topic, load.records)}, chosen)
+        report({"consume": throughput.consume(subject, topic, load.records)}, chosen)
 
 
 def _run_small(chosen: argparse.Namespace) -> None:
     subject = _subject(chosen)
     with temporary_topic(subject.bootstrap) as topic:
-        _report({chosen.variant: small_requests.VARIANTS[chosen.variant](subject, topic, chosen.requests)}, chosen)
+        report({chosen.variant: small_requests.VARIANTS[chosen.variant](subject, topic, chosen.requests)}, chosen)
 
 
 def _run_latency(chosen: argparse.Namespace) -> None:
     subject = _subject(chosen)
     with temporary_topic(subject.bootstrap) as topic:
         found = latency.measure(subject, topic, records=chosen.records, rate_per_s=chosen.rate)
-    _report({f"at {chosen.rate:g}/s": found}, chosen)
+    report({f"at {chosen.rate:g}/s": found}, chosen)
 
 
 def _run_memory(chosen: argparse.Namespace) -> None:
-    _report({"memory": memory(_subject(chosen), chosen.partitions)}, chosen)
+    report({"memory": memory(_subject(chosen), chosen.partitions)}, chosen)
 
 
 def _run_compaction(chosen: argparse.Namespace) -> None:
     load = compaction.CompactionLoad(chosen.record_bytes, chosen.total_mb * 1_000_000)
-    _report({"compaction": compaction.measure(_subject(chosen), load)}, chosen)
+    report({"compaction": compaction.measure(_subject(chosen), load)}, chosen)
 
 
 def _run_start(chosen: argparse.Namespace) -> None:
@@ -386,7 +350,7 @@ def _run_start(chosen: argparse.Namespace) -> None:
             else TARGETS[chosen.target](Path(directory) / chosen.target)
         )
         partitions = 0 if target.name == "floor" else chosen.partitions
-        _report({target.name: footprint(target, partitions)}, chosen)
+        report({target.name: footprint(target, partitions)}, chosen)
 
 
 def _run_groups(chosen: argparse.Namespace) -> None:
@@ -399,7 +363,7 @@ def _run_groups(chosen: argparse.Namespace) -> None:
         rebalance_members=chosen.rebalance_members,
         offsets=chosen.offsets,
     )
-    _report(run_groups(plan, _say), chosen)
+    report(run_groups(plan, say), chosen)
 
 
 def _run_replication(chosen: argparse.Namespace) -> None:
@@ -410,7 +374,7 @@ def _run_replication(chosen: argparse.Namespace) -> None:
         kafka=chosen.kafka,
     )
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
-        _report(replication.measure(Path(directory), plan, _say), chosen)
+        report(replication.measure(Path(directory), plan, say), chosen)
 
 
 def _run_connections(chosen: argparse.Namespace) -> None:
@@ -423,7 +387,7 @@ def _run_connections(chosen: argparse.Namespace) -> None:
     )
     makers = {name: TARGETS[name] for name in ("ottla", "kafka") if name == "ottla" or chosen.kafka}
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
-        found = connections.measure(makers, Path(directory), plan, _say)
+        found = connections.measure(makers, Path(directory), plan, say)
     print(json.dumps(found, indent=2) if chosen.json else case_table(found))
 
 
@@ -436,13 +400,13 @@ def _run_logins(chosen: argparse.Namespace) -> None:
     )
     names = ["ottla", "kafka"] if chosen.kafka else ["ottla"]
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
-        found = logins.measure(names, Path(directory), plan, _say)
+        found = logins.measure(names, Path(directory), plan, say)
     print(json.dumps(found, indent=2) if chosen.json else case_table(found))
 
 
 def _run_partitions(chosen: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
-        _report(many_partitions.measure(Path(directory), chosen.sizes, _say), chosen)
+        report(many_partitions.measure(Path(directory), chosen.sizes, say), chosen)
 
 
 def _run_catch_up(chosen: argparse.Namespace) -> None:
@@ -453,67 +417,47 @@ def _run_catch_up(chosen: argparse.Namespace) -> None:
         repetitions=chosen.repetitions,
     )
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
-        _report(catch_up.measure(Path(directory), plan, _say), chosen)
+        report(catch_up.measure(Path(directory), plan, say), chosen)
 
 
 def _run_connect(chosen: argparse.Namespace) -> None:
     plan = connect.ConnectPlan(records=chosen.records, repetitions=chosen.repetitions)
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
-        _report(connect.measure(Path(directory), plan, _say), chosen)
+        report(connect.measure(Path(directory), plan, say), chosen)
 
 
 def _run_connect_sql(chosen: argparse.Namespace) -> None:
     plan = connect_sql.SqlPlan(rows=chosen.rows, repetitions=chosen.repetitions)
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
-        _report(connect_sql.measure(Path(directory), plan, _say), chosen)
+        report(connect_sql.measure(Path(directory), plan, say), chosen)
 
 
 def _run_connect_idle(chosen: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
-        _report(connect_idle.measure(Path(directory), chosen.sizes, _say), chosen)
-
-
-def _run_acls(chosen: argparse.Namespace) -> None:
-    with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
-        plan = AclPlan(rounds=chosen.rounds, bindings=chosen.bindings)
-        _report(acl_overhead.measure(Path(directory), plan, _say), chosen)
-
-
-def _run_quotas(chosen: argparse.Namespace) -> None:
-    with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
-        _report(quota_overhead.measure(Path(directory), QuotaPlan(rounds=chosen.rounds), _say), chosen)
-
-
-def _run_metrics(chosen: argparse.Namespace) -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        _report(metrics_overhead.measure(Path(directory), MetricsPlan(rounds=chosen.rounds), _say), chosen)
+        report(connect_idle.measure(Path(directory), chosen.sizes, say), chosen)
 
 
 def _run_spark_cluster(chosen: argparse.Namespace) -> None:
     plan = SparkClusterPlan(records=chosen.records, repetitions=chosen.repetitions)
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
-        _report(spark_cluster.measure(Path(directory), plan, _say), chosen)
+        report(spark_cluster.measure(Path(directory), plan, say), chosen)
 
 
 def _run_sql_start(chosen: argparse.Namespace) -> None:
     plan = SqlStartPlan(records=chosen.records, repetitions=chosen.repetitions)
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
-        _report(sql_start.measure(Path(directory), plan, _say), chosen)
+        report(sql_start.measure(Path(directory), plan, say), chosen)
 
 
 def _run_mirror(chosen: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
-        _report(mirror.measure(Path(directory), mirror_arguments.plan_of(chosen), _say), chosen)
+        report(mirror.measure(Path(directory), mirror_arguments.plan_of(chosen), say), chosen)
 
 
 def _run_spark(chosen: argparse.Namespace) -> None:
     plan = SparkPlan(records=chosen.records, repetitions=chosen.repetitions)
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-", dir=chosen.work_dir) as directory:
-        _report(spark.measure(Path(directory), plan, _say), chosen)
-
-
-def _say(what: str) -> None:
-    print(what, file=sys.stderr, flush=True)
+        report(spark.measure(Path(directory), plan, say), chosen)
 
 
 def _run_failover(chosen: argparse.Namespace) -> None:
@@ -523,7 +467,7 @@ def _run_failover(chosen: argparse.Namespace) -> None:
         repetitions=chosen.repetitions,
         etcd_outage_s=chosen.etcd_outage_s,
     )
-    _report(failover.run(plan, lambda what: print(what, file=sys.stderr, flush=True)), chosen)
+    report(failover.run(plan, lambda what: print(what, file=sys.stderr, flush=True)), chosen)
 
 
 def _run_all(chosen: argparse.Namespace) -> None:
@@ -537,7 +481,7 @@ def _run_all(chosen: argparse.Namespace) -> None:
         directory=chosen.work_dir,
         beside=chosen.beside,
     )
-    results = run(plan, _say)
+    results = run(plan, say)
     print(json.dumps(results.to_document(plan), indent=2) if chosen.json else results.to_text())
 
 
@@ -547,14 +491,6 @@ def _subject(chosen: argparse.Namespace) -> Subject:
 
 def _load(chosen: argparse.Namespace) -> Load:
     return Load(chosen.record_bytes, chosen.total_mb * 1_000_000, chosen.acks)
-
-
-def _report(found: Mapping[str, Measures], chosen: argparse.Namespace) -> None:
-    if chosen.json:
-        print(json.dumps(found, indent=2))
-        return
-    for program, measures in found.items():
-        print(table([program, ""], [[name, short(value)] for name, value in measures.items()]))
 
 
 if __name__ == "__main__":

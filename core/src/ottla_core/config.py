@@ -9,7 +9,7 @@ Unknown keys and bad values are refused together, so that one start shows everyt
 import argparse
 import difflib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
 
@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from ottla_core.environment_settings import Keys, environment_settings
 from ottla_core.errors import ConfigurationError
+from ottla_core.properties_file import read_properties
 from ottla_core.rpc_identity import NAME_PATTERN, check_pattern
 
 SECRET_KEYS = frozenset(
@@ -395,48 +396,6 @@ def checked(
         aliases = {name: key for key, name in known.items()}
         problems += [_describe(problem, aliases, origins, hidden | SECRET_KEYS) for problem in error.errors()]
         return None, problems
-
-
-def read_properties(path: Path) -> dict[str, str]:
-    """Return the `key=value` lines of a properties file; `#` and `!` begin comments.
-
-    As in Java, a line that ends with a backslash goes on in the next one, whose indentation does not count.
-
-    Raises:
-        ConfigurationError: the file cannot be read, or a line is no assignment.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"cannot read the configuration file {path}: {error}") from None
-    values: dict[str, str] = {}
-    for number, line in _logical_lines(text):
-        key, equals, value = line.partition("=")
-        if not equals:
-            # Without its text: the second line of a secret may look like this.
-            raise ConfigurationError(f"{path}:{number}: not a key=value line")
-        values[key.strip()] = value.strip()
-    return values
-
-
-def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines that are no comments with the number of each, continued ones as one."""
-    beginning, number = "", 0
-    for current, line in enumerate(text.splitlines(), start=1):
-        stripped = line.strip()
-        if not beginning:
-            if not stripped or stripped[0] in "#!":
-                continue
-            number = current
-        joined = beginning + stripped
-        backslashes = len(joined) - len(joined.rstrip("\\"))
-        if backslashes % 2:
-            beginning = joined[:-1]
-        else:
-            yield number, joined
-            beginning = ""
-    if beginning:
-        yield number, beginning
 
 
 def argument_parser(model: type[ServiceConfig], program: str | None = None) -> argparse.ArgumentParser:

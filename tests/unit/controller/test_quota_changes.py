@@ -9,7 +9,7 @@ from ottla_controller import quota_changes
 from ottla_controller.quota_changes import plan_alterations
 from ottla_core.cluster.controller_rpc.quota_messages import EntityParts, QuotaAlteration
 from ottla_core.cluster.state.security import QuotaEntity, QuotaEntityKind, SecurityState
-from ottla_core.errors import PolicyViolation, UnsupportedVersion
+from ottla_core.errors import CodedError, PolicyViolation
 from tests.unit.controller.test_feature_updates import upgraded_cluster
 
 ADA: EntityParts = (("user", "ada"),)
@@ -83,7 +83,7 @@ def test_a_quota_that_is_named_twice_is_refused() -> None:
 
 
 def test_a_cluster_of_a_former_level_takes_no_quotas() -> None:
-    with pytest.raises(UnsupportedVersion, match="ottla cluster features upgrade"):
+    with pytest.raises(CodedError, match="ottla cluster features upgrade"):
         plan_alterations([(ADA, [("consumer_byte_rate", 7.0)])], upgraded_cluster(2))
 
 

@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ottla.errors import UsageProblem
 from ottla.kafka_client import Json
 from ottla.output import note, print_json, print_table
+
+if TYPE_CHECKING:
+    from ottla.secure.holders import ClusterHolders
 
 DAYS_DEFAULT = 365
 AUTHORITY_DAYS_DEFAULT = 3650
@@ -68,8 +71,7 @@ def init(
       ottla secure init tls --bootstrap kafka-1.example:9093          with the brokers' address in admin/client.properties
     """  # noqa: E501
     from ottla.secure.certificate_folder import CertificateFolder  # noqa: PLC0415 - takes a tenth of a second
-    from ottla.secure.holders import ETCD_ROOT_USER, ClusterHolders  # noqa: PLC0415
-    from ottla_core.rpc_identity import ADMIN  # noqa: PLC0415
+    from ottla.secure.holders import ClusterHolders  # noqa: PLC0415
 
     counts = {
         "broker": brokers,
@@ -80,11 +82,7 @@ def init(
         "mirror": mirror,
     }
     holders = ClusterHolders(cluster=cluster, counts=counts, administrator=administrator, hosts=_hosts(hosts or ()))
-    if unknown := holders.hosts.keys() - holders.subjects().keys():
-        known = ", ".join(holders.subjects())
-        raise UsageProblem(f"--host {min(unknown)}: there is no such process; there are: {known}")
-    if (administrator != ADMIN and administrator in holders.subjects()) or administrator == ETCD_ROOT_USER:
-        raise UsageProblem(f"--admin {administrator}: etcd would take the administrator for that user")
+    _check_holders(holders)
     made = CertificateFolder.create(
         folder,
         holders,
@@ -99,6 +97,23 @@ def init(
         note(f"Certificates for {len(holders.subjects())} holders are in {made.path}, valid for {days} days.")
         note(f"Clients of the administrator use {client_file}.")
         note(f"Keep {made.path / 'authority' / 'ca.key'} where no process of the cluster runs.")
+
+
+def _check_holders(holders: "ClusterHolders") -> None:
+    """See that the command line names processes that there are, and an administrator who is nobody else.
+
+    Raises:
+        UsageProblem: it does not.
+    """
+    from ottla.secure.holders import ETCD_ROOT_USER  # noqa: PLC0415
+    from ottla_core.rpc_identity import ADMIN  # noqa: PLC0415
+
+    subjects, administrator = holders.subjects(), holders.administrator
+    if unknown := holders.hosts.keys() - subjects.keys():
+        known = ", ".join(subjects)
+        raise UsageProblem(f"--host {min(unknown)}: there is no such process; there are: {known}")
+    if (administrator != ADMIN and administrator in subjects) or administrator == ETCD_ROOT_USER:
+        raise UsageProblem(f"--admin {administrator}: etcd would take the administrator for that user")
 
 
 def renew(

@@ -23,9 +23,10 @@ from ottla.local.process_identity import is_alive
 from ottla.local.secure_plan import etcd_root_properties
 from ottla.local.supervisor import StopSignal, Supervisor
 from ottla_core.cluster.etcd.client import EtcdClient
-from ottla_core.config import EtcdSettings, read_properties, validated
+from ottla_core.config import EtcdSettings, validated
 from ottla_core.environment_settings import Keys, environment_settings
 from ottla_core.errors import ConfigurationError
+from ottla_core.properties_file import read_properties
 
 LOST_SUFFIX = ".lost"
 

@@ -6,8 +6,8 @@ from ottla.errors import CommandError
 from ottla.local.cluster_directory import ClusterDirectory
 from ottla.local.cluster_report import ClusterReport, process_name
 from ottla.recover.etcd_access import etcd_settings
-from ottla_core.config import read_properties
 from ottla_core.errors import ConfigurationError
+from ottla_core.properties_file import read_properties
 
 META_PROPERTIES = "meta.properties"
 

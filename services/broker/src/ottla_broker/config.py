@@ -4,10 +4,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from ottla_broker.client_control_config import ClientControlConfig
 from ottla_broker.replication_config import ReplicationConfig
 from ottla_broker.sasl import sasl_settings
 from ottla_broker.sasl.sasl_settings import PeerLoginSettings, SaslSettings
@@ -15,7 +16,6 @@ from ottla_broker.tls import tls_settings
 from ottla_broker.tls.tls_settings import TlsSettings
 from ottla_core.config import DescribedKey, HostPort, parse_address
 from ottla_core.consumer_group_settings import ConsumerGroupSettings
-from ottla_core.dynamic_broker_config import address_limits
 from ottla_core.errors import ConfigurationError, InvalidConfig
 from ottla_core.topic_config import TOPIC_CONFIG_DEFINITIONS, topic_defaults
 
@@ -44,30 +44,6 @@ TOPIC_DEFAULT_KEYS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Broker settings that only provide the default of a topic setting, with the topic setting's name."""
-
-
-AUTHORIZER: Final = "StandardAuthorizer"
-AUTHORIZER_NAMES: Final = frozenset({AUTHORIZER, f"org.apache.kafka.metadata.authorizer.{AUTHORIZER}"})
-
-
-AUDIT_TO_STDOUT: Final = "stdout"
-
-
-def _authorizer(name: str) -> str:
-    if name and name not in AUTHORIZER_NAMES:
-        raise ValueError(f"{name} is no authorizer that there is; {AUTHORIZER} is")
-    return AUTHORIZER if name else ""
-
-
-def _split_principals(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    names = tuple(name.strip() for name in value.split(";") if name.strip())
-    for name in names:
-        kind, colon, rest = name.partition(":")
-        if not (kind and colon and rest):
-            raise ValueError(f"{name} is no principal of the form TYPE:NAME, such as User:ada")
-    return names
 
 
 class ListenerAddress(NamedTuple):
@@ -121,14 +97,6 @@ def _parse_listeners(value: object) -> object:
     return tuple(_parse_listener(word.strip()) for word in value.split(",") if word.strip())
 
 
-def _address_limits(text: str) -> str:
-    try:
-        address_limits(text)
-    except InvalidConfig as error:
-        raise ValueError(error.message) from None
-    return text
-
-
 Named = TypeVar("Named", ListenerAddress, ListenerProtocol)
 Listeners = Annotated[tuple[ListenerAddress, ...], BeforeValidator(_parse_listeners)]
 ListenerProtocols = Annotated[tuple[ListenerProtocol, ...], BeforeValidator(_parse_protocols)]
@@ -144,7 +112,7 @@ def _paths(value: object) -> object:
     return tuple(Path(word.strip()) for word in value.split(",") if word.strip()) if isinstance(value, str) else value
 
 
-class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
+class BrokerConfig(ClientControlConfig, ConsumerGroupSettings, ReplicationConfig):
     """All settings of a broker process."""
 
     listeners: Listeners = Field(
@@ -162,41 +130,6 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
         tuple(ListenerProtocol(name, name) for name in SECURITY_PROTOCOLS),
         alias="listener.security.protocol.map",
         description="The security protocol of the listeners of each name: NAME:PROTOCOL, separated by commas.",
-    )
-    authorizer_class_name: Annotated[str, AfterValidator(_authorizer)] = Field(
-        "",
-        alias="authorizer.class.name",
-        description="StandardAuthorizer, also by Kafka's name, has access control lists decide what clients "
-        "may do; empty: every client may do everything. The same for all brokers.",
-    )
-    super_users: Annotated[tuple[str, ...], BeforeValidator(_split_principals)] = Field(
-        (),
-        alias="super.users",
-        description="Principals that may do everything, as TYPE:NAME, separated by semicolons; brokers, as they "
-        "fetch from each other, must be among them, or have CLUSTER_ACTION on the cluster.",
-    )
-    allow_everyone_if_no_acl_found: bool = Field(
-        False,
-        alias="allow.everyone.if.no.acl.found",
-        description="Whether everybody may do everything with a resource for which there is no access control list.",
-    )
-    audit_log_path: str = Field(
-        "",
-        alias="audit.log.path",
-        description="File to which records are appended of what clients are refused and of changes of the cluster; "
-        "stdout: into the broker's own log; empty: nowhere.",
-    )
-    audit_log_data_enable: bool = Field(
-        False,
-        alias="audit.log.data.enable",
-        description="Whether the audit log also tells, once a minute, which topics each client writes and reads; "
-        "only with authorizer.class.name.",
-    )
-    audit_log_records_per_second_max: int = Field(
-        1000,
-        alias="audit.log.records.per.second.max",
-        ge=1,
-        description="Records of the audit log in a second, of each kind; more are dropped and counted.",
     )
     broker_rack: str | None = Field(None, alias="broker.rack", description="Rack or zone the broker stands in.")
 
@@ -240,30 +173,11 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
     max_connections_per_ip: int = Field(
         MAX_INT, alias="max.connections.per.ip", ge=1, le=MAX_INT, description="Connections at once from one address."
     )
-    max_connections_per_ip_overrides: Annotated[str, AfterValidator(_address_limits)] = Field(
-        "",
-        alias="max.connections.per.ip.overrides",
-        description="Connections at once from addresses that are named: ADDRESS:COUNT, separated by commas.",
-    )
-    max_connection_creation_rate: int = Field(
-        MAX_INT,
-        alias="max.connection.creation.rate",
-        ge=1,
-        le=MAX_INT,
-        description="Connections that are accepted per second, but for those of brokers where they have a listener.",
-    )
     connections_max_idle_ms: int = Field(
         600_000,
         alias="connections.max.idle.ms",
         ge=1,
         description="Milliseconds after which a connection on which nothing moves is closed.",
-    )
-    connection_failed_authentication_delay_ms: int = Field(
-        100,
-        alias="connection.failed.authentication.delay.ms",
-        ge=0,
-        le=10_000,
-        description="Milliseconds that a client waits until it is told that its login has failed.",
     )
     fetch_max_bytes: int = Field(
         55 * 1024 * 1024, alias="fetch.max.bytes", ge=1024, description="Largest fetch response, in bytes."
@@ -351,60 +265,11 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
         ge=0,
         description="Milliseconds until logs are looked at again when there was none to compact.",
     )
-    quota_window_num: int = Field(
-        11,
-        alias="quota.window.num",
-        ge=1,
-        le=1000,
-        description="Samples over which a client's rate is taken that has a quota.",
-    )
-    quota_window_size_seconds: int = Field(
-        1,
-        alias="quota.window.size.seconds",
-        ge=1,
-        le=3600,
-        description="Seconds of each sample of a client's rate that has a quota.",
-    )
-    controller_quota_window_num: int = Field(
-        11,
-        alias="controller.quota.window.num",
-        ge=1,
-        le=1000,
-        description="Samples of a controller_mutation_rate that a client may use at once.",
-    )
-    controller_quota_window_size_seconds: int = Field(
-        1,
-        alias="controller.quota.window.size.seconds",
-        ge=1,
-        le=3600,
-        description="Seconds of each sample of a controller_mutation_rate.",
-    )
     request_timeout_ms: int = Field(
         30_000,
         alias="request.timeout.ms",
         ge=1,
         description="Milliseconds the broker waits for the controller when a client sets no limit.",
-    )
-
-    delegation_token_secret_key: str | None = Field(
-        None,
-        alias="delegation.token.secret.key",
-        min_length=1,
-        repr=False,
-        description="Secret from which the secrets of delegation tokens follow; the same for all brokers. "
-        "Without it there are no tokens.",
-    )
-    delegation_token_max_lifetime_ms: int = Field(
-        604_800_000,
-        alias="delegation.token.max.lifetime.ms",
-        ge=1,
-        description="Milliseconds after which a delegation token expires, however often it is renewed.",
-    )
-    delegation_token_expiry_time_ms: int = Field(
-        86_400_000,
-        alias="delegation.token.expiry.time.ms",
-        ge=1,
-        description="Milliseconds after which a delegation token expires that is not renewed.",
     )
 
     telemetry_max_bytes: int = Field(

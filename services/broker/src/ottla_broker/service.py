@@ -7,22 +7,26 @@ the logs.
 """
 
 import asyncio
+import socket
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from pathlib import Path
 from secrets import randbelow
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import structlog
 
-from ottla_broker.audit.audit_log import AuditLog
-from ottla_broker.audit.audit_sinks import AuditFile, StructuredLogSink
-from ottla_broker.authorization import Authorization, AuthorizerSettings
 from ottla_broker.broker import Broker
-from ottla_broker.config import AUDIT_TO_STDOUT, BrokerConfig
+from ottla_broker.client_control import (
+    authorization_by,
+    begin_audit_log,
+    begin_telemetry,
+    keep_connection_rates,
+    quotas_by,
+)
+from ottla_broker.config import BrokerConfig
 from ottla_broker.controlled_shutdown import hand_over
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.dynamic_config import as_started, keep_applied
@@ -39,6 +43,7 @@ from ottla_broker.links.link_fetchers import LinkFetchers
 from ottla_broker.links.link_settings import resolver
 from ottla_broker.links.local_group_offsets import LocalGroupOffsets
 from ottla_broker.listener import Listener, bind
+from ottla_broker.listener_security import certificates_of, peer_access
 from ottla_broker.log.directories.cluster_copies import ClusterCopies
 from ottla_broker.log.directories.log_directories import LogDirectories, take_directories
 from ottla_broker.log.store.log_store import LogStore
@@ -47,9 +52,6 @@ from ottla_broker.metrics.serving import serve_metrics
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partition_table import PartitionTable
 from ottla_broker.producer_ids import ProducerIds
-from ottla_broker.quotas.client_quotas import ClientQuotas
-from ottla_broker.quotas.quota_limits import connection_rates
-from ottla_broker.quotas.sampled_rate import RateWindow
 from ottla_broker.reconciliation import Reconciler
 from ottla_broker.refused_batches import RefusedBatches
 from ottla_broker.replication.fetch_connection import open_by
@@ -58,8 +60,6 @@ from ottla_broker.replication.isr_updates import IsrUpdates
 from ottla_broker.replication.longest_log_searches import LongestLogSearches
 from ottla_broker.replication.throttle import ReplicationThrottles
 from ottla_broker.sasl.logins import Logins
-from ottla_broker.sasl.peer_login import connect_with_login, peer_security
-from ottla_broker.telemetry.client_telemetry import ClientTelemetry
 from ottla_broker.tls.connecting import PeerAccess
 from ottla_broker.topic_traffic import TrafficByTopic
 from ottla_core import health_names
@@ -100,7 +100,7 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
         OSError: a log directory cannot be used.
     """
     async with AsyncExitStack() as closing:
-        certificates = _certificates(config)
+        certificates = certificates_of(config)
         sockets = [(name, bind(host, port)) for name, host, port in config.listeners]
         for _, sock in sockets:
             closing.callback(sock.close)
@@ -114,40 +114,20 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
         closing.push_async_callback(rpc_server.stop)
 
         ports = {name: sock.getsockname()[1] for name, sock in sockets}
-        peers = _with_login(config, _peer_access(config, certificates))
+        peers = peer_access(config, certificates)
         broker = await _open_broker(config, ports, rpc_port, closing, tracing=tracing, peers=peers, tls=tls)
 
-        def note_failed_log() -> None:
-            start_detached("health", rpc_server.set_healthy(health_names.LOGS, healthy=False))
-
-        problems = broker.store.storage_problems
-
-        def note_storage_problems() -> None:
-            healthy = not problems.is_present
-            start_detached("health", rpc_server.set_healthy(health_names.STORAGE, healthy=healthy))
-
-        broker.isr_updates.when_a_log_has_failed(note_failed_log)
-        problems.on_change = note_storage_problems
+        _keep_health(broker, rpc_server)
         dispatcher = Dispatcher(broker)
         closing.callback(dispatcher.close)
-        listener = Listener(
-            config,
-            sockets,
-            dispatcher,
-            files_for_connections=share_files(open_files_limit()).connections,
-            certificates=certificates,
-            sasl=broker.logins.of_listeners(
-                config.sasl_of_listeners(), config.connection_failed_authentication_delay_ms
-            ),
-            throttled=broker.quotas.throttled[QuotaName.CONNECTION_CREATION_RATE],
-        )
+        listener = _listener(config, sockets, dispatcher, broker, certificates)
 
         def apply(changed: BrokerConfig) -> None:
             listener.reconfigure(changed)
             broker.store.cleaner.reconfigure(cleaner_settings(changed))
 
         keep_applied(config, broker.feed, apply)
-        _keep_connection_rates(listener, broker.feed)
+        keep_connection_rates(listener.rates, broker.feed)
         if config.shows_metrics:
             closing.callback(serve_metrics(broker, listener, dispatcher, tracing).close)
         listener.start()
@@ -169,30 +149,38 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
             await hand_over(broker.id, broker.membership, broker.feed, broker.reconciler)
 
 
-def _certificates(config: BrokerConfig) -> "Certificates | None":
-    """Return the TLS of the listeners, None where none has TLS: what it imports has its price."""
-    settings = config.tls_of_listeners()
-    if not settings:
-        return None
-    from ottla_broker.tls.listener_tls import Certificates  # noqa: PLC0415
-    from ottla_broker.tls.tls_channel import kernel_can_encrypt  # noqa: PLC0415
+def _listener(
+    config: BrokerConfig,
+    sockets: list[tuple[str, socket.socket]],
+    dispatcher: Dispatcher,
+    broker: Broker,
+    certificates: "Certificates | None",
+) -> Listener:
+    return Listener(
+        config,
+        sockets,
+        dispatcher,
+        files_for_connections=share_files(open_files_limit()).connections,
+        certificates=certificates,
+        sasl=broker.logins.of_listeners(config.sasl_of_listeners(), config.connection_failed_authentication_delay_ms),
+        throttled=broker.quotas.throttled[QuotaName.CONNECTION_CREATION_RATE],
+    )
 
-    logger.info("listeners with TLS", listeners=[*settings], kernel_encrypts=kernel_can_encrypt())
-    return Certificates(settings)
 
+def _keep_health(broker: Broker, rpc_server: RpcServer) -> None:
+    """Have the health service tell of logs that have failed, and of what disks refuse."""
 
-def _peer_access(config: BrokerConfig, certificates: "Certificates | None") -> PeerAccess:
-    return PeerAccess() if certificates is None else certificates.peer_access(config.inter_broker_listener)
+    def note_failed_log() -> None:
+        start_detached("health", rpc_server.set_healthy(health_names.LOGS, healthy=False))
 
+    problems = broker.store.storage_problems
 
-def _with_login(config: BrokerConfig, access: PeerAccess) -> PeerAccess:
-    """Return how other brokers are reached, with a login where their listener has logins."""
-    settings = config.peer_login()
-    if settings is None:
-        return access
-    client_id = f"broker-{config.node_id}"
-    security = peer_security(settings, client_id)
-    return replace(access, connect=connect_with_login(access.connect, security, client_id), security=security)
+    def note_storage_problems() -> None:
+        healthy = not problems.is_present
+        start_detached("health", rpc_server.set_healthy(health_names.STORAGE, healthy=healthy))
+
+    broker.isr_updates.when_a_log_has_failed(note_failed_log)
+    problems.on_change = note_storage_problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +224,7 @@ async def _open_broker(
 ) -> Broker:
     """Join the cluster with the logs of this broker, and lead what the controller assigns."""
     clock = SystemClock()
-    audit = _audit_log(config, clock, closing)
+    audit = begin_audit_log(config, clock, closing)
     place = await _join_cluster(config, ports, rpc_port, closing, tracing=tracing, tls=tls)
     feed, controller = place.feed, place.controller
     replication = await _start_replication(config, place, clock, closing, peers)
@@ -260,17 +248,13 @@ async def _open_broker(
         peers=peers,
     )
     closing.push_async_callback(keepers.close)
-    telemetry = ClientTelemetry(config.node_id, config, clock, size_bytes_max=config.telemetry_max_bytes)
-    closing.callback(telemetry.close)
-    telemetry.start()
-    telemetry.state_changed(None, feed.state)
-    feed.subscribe(telemetry.state_changed)
+    telemetry = begin_telemetry(config, feed, clock, closing)
     return Broker(
         config=config,
         clock=clock,
-        authorization=_authorization(config, feed, audit),
+        authorization=authorization_by(config, feed, audit),
         logins=Logins(lambda: feed.state.security, config.delegation_token_secret_key or "", clock),
-        quotas=_quotas(config, feed, clock),
+        quotas=quotas_by(config, feed, clock),
         feed=feed,
         membership=place.membership,
         controller=controller,
@@ -296,58 +280,6 @@ async def _open_broker(
         traffic=replication.traffic,
         audit=audit,
     )
-
-
-def _audit_log(config: BrokerConfig, clock: Clock, closing: AsyncExitStack) -> AuditLog | None:
-    """Begin the audit log; None if none is asked for.
-
-    Raises:
-        OSError: its file cannot be opened.
-    """
-    if not config.audit_log_path:
-        return None
-    to_log = config.audit_log_path == AUDIT_TO_STDOUT
-    audit = AuditLog(
-        StructuredLogSink() if to_log else AuditFile(Path(config.audit_log_path)),
-        clock,
-        per_second_max=config.audit_log_records_per_second_max,
-        has_data=config.audit_log_data_enable,
-    )
-    audit.start()
-    closing.callback(audit.close)
-    return audit
-
-
-def _quotas(config: BrokerConfig, feed: ClusterStateFeed, clock: Clock) -> ClientQuotas:
-    """Return what clients use of their quotas, by those of the newest state."""
-    quotas = ClientQuotas(
-        RateWindow(config.quota_window_num, config.quota_window_size_seconds * 1000),
-        RateWindow(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000),
-        clock,
-    )
-    quotas.state_changed(None, feed.state)
-    feed.subscribe(quotas.state_changed)
-    return quotas
-
-
-def _keep_connection_rates(listener: Listener, feed: ClusterStateFeed) -> None:
-    """Have the rates of addresses follow their quotas."""
-
-    def update(former: ClusterState | None, new: ClusterState) -> None:
-        quotas = new.security.client_quotas
-        if former is None or former.security.client_quotas is not quotas:
-            listener.rates.limit_addresses(connection_rates(quotas))
-
-    update(None, feed.state)
-    feed.subscribe(update)
-
-
-def _authorization(config: BrokerConfig, feed: ClusterStateFeed, audit: AuditLog | None) -> Authorization:
-    """Return what decides about clients' rights, by the access control lists of the newest state."""
-    if not config.authorizer_class_name:
-        return Authorization()
-    settings = AuthorizerSettings(frozenset(config.super_users), config.allow_everyone_if_no_acl_found)
-    return Authorization(settings, lambda: feed.state.security.acls, audit)
 
 
 async def _join_cluster(

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from ottla_controller.security_level import check_security_level
 from ottla_core.acl_filters import AclFilter, check_binding
 from ottla_core.acls import AclBinding
-from ottla_core.cluster.state.features import SECURITY_LEVEL
 from ottla_core.cluster.state.model import ClusterState
-from ottla_core.errors import PolicyViolation, UnsupportedVersion
+from ottla_core.errors import PolicyViolation
 
 ACLS_MAX: Final = 50_000
 """Bindings of a cluster: every process keeps all of them."""
@@ -49,11 +49,11 @@ def plan_alterations(
         new_id: draws an id.
 
     Raises:
-        UnsupportedVersion: the cluster is at a level of features without access control lists.
+        CodedError: the cluster is at a level of features without access control lists.
         InvalidRequest: a binding cannot be for anything; nothing is done.
         PolicyViolation: there would be too many; nothing is done.
     """
-    check_level(state, "access control lists")
+    check_security_level(state)
     for binding in creations:
         check_binding(binding)
     left = dict(state.security.acls)
@@ -71,16 +71,3 @@ def plan_alterations(
             f"{ACLS_MAX}; use prefixes"
         )
     return AclPlan(created, deleted, deleted_by)
-
-
-def check_level(state: ClusterState, what: str) -> None:
-    """See that the cluster is at a level of features at which all processes know of security.
-
-    Raises:
-        UnsupportedVersion: it is not.
-    """
-    if state.features.level < SECURITY_LEVEL:
-        raise UnsupportedVersion(
-            f"{what} need level {SECURITY_LEVEL} of ottla.version, and the cluster is at {state.features.level}: "
-            "ottla cluster features upgrade"
-        )

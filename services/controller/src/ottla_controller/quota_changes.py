@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 
-from ottla_controller.acl_changes import check_level
+from ottla_controller.security_level import check_security_level
 from ottla_core.cluster.controller_rpc.quota_messages import EntityParts, QuotaAlteration
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.cluster.state.security import QuotaEntity, QuotaEntityKind, QuotaName
@@ -45,10 +45,10 @@ def plan_alterations(alterations: Sequence[QuotaAlteration], state: ClusterState
     """Return what a request comes to.
 
     Raises:
-        UnsupportedVersion: the cluster is at a level of features without quotas.
+        CodedError: the cluster is at a level of features without quotas.
         PolicyViolation: there would be too many entities; nothing is done.
     """
-    check_level(state, "quotas of clients")
+    check_security_level(state)
     known = state.security.client_quotas
     results: dict[EntityParts, KafkaError | None] = {}
     written: dict[QuotaEntity, Mapping[str, float]] = {}

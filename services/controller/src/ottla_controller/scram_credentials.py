@@ -11,8 +11,8 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
+from ottla_controller.security_level import security_refusal
 from ottla_core.cluster.controller_rpc.login_api import AlteredUser, ScramDeletion, ScramUpsertion
-from ottla_core.cluster.state.features import SECURITY_LEVEL
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.cluster.state.security import ScramCredential, ScramMechanism
 from ottla_core.errors import CodedError
@@ -37,17 +37,6 @@ class ScramPlan:
 
     results: list[AlteredUser]
     credentials: Mapping[Named, ScramCredential | None]
-
-
-def security_refusal(state: ClusterState) -> CodedError | None:
-    """Return why nothing about security may be written yet, or None."""
-    if state.features.level >= SECURITY_LEVEL:
-        return None
-    return CodedError(
-        ErrorCode.unsupported_version,
-        f"the cluster is at level {state.features.level} of ottla.version; this needs level {SECURITY_LEVEL}: when"
-        " all processes are of a release that has it, run `ottla cluster features upgrade`",
-    )
 
 
 def plan_alterations(

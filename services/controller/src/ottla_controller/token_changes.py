@@ -10,7 +10,7 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from ottla_controller.scram_credentials import security_refusal
+from ottla_controller.security_level import check_security_level
 from ottla_core.cluster.controller_rpc.login_api import NewToken, TokenLifetime
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.cluster.state.security import DelegationToken
@@ -27,9 +27,7 @@ def created_token(asked: NewToken, state: ClusterState, now_ms: int) -> Delegati
     Raises:
         CodedError: there may be no such token.
     """
-    refusal = security_refusal(state)
-    if refusal is not None:
-        raise refusal
+    check_security_level(state)
     known = state.security.delegation_tokens.get(asked.token_id)
     if known is not None:
         return known
@@ -53,9 +51,7 @@ def altered_token(asked: TokenLifetime, state: ClusterState, now_ms: int) -> Del
     Raises:
         CodedError: there is no such token, it has expired, or the requester may not do it.
     """
-    refusal = security_refusal(state)
-    if refusal is not None:
-        raise refusal
+    check_security_level(state)
     token = state.security.delegation_tokens.get(asked.token_id)
     if token is None:
         raise CodedError(ErrorCode.delegation_token_not_found)

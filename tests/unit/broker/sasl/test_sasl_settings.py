@@ -8,8 +8,9 @@ from ottla_broker.config import BrokerConfig
 from ottla_broker.sasl.jaas import BEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE, parse_jaas
 from ottla_broker.sasl.password_file import read_passwords
 from ottla_broker.sasl.sasl_settings import peer_login_settings, sasl_settings
-from ottla_core.config import read_properties, validated
+from ottla_core.config import validated
 from ottla_core.errors import ConfigurationError
+from ottla_core.properties_file import read_properties
 
 PLAIN_JAAS = f'{PLAIN_MODULE} required username="broker" password="b" user_broker="b" user_ann="a";'
 PREFIX = "listener.name.clients."

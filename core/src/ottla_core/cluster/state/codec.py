@@ -9,7 +9,6 @@ one are of format 1. A process that finds a format that it does not know ends; a
 away from it as long as it belongs to the cluster.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -22,7 +21,7 @@ from ottla_core.cluster.state.features import (
     FeatureRanges,
     FinalizedFeatures,
 )
-from ottla_core.cluster.state.json_fields import JsonFields, UnknownFormat
+from ottla_core.cluster.state.json_fields import JsonFields, UnknownFormat, json_bytes
 from ottla_core.cluster.state.keys import LinkKey, MemberKey, PartitionKey, RegistrationKey, ShardKey
 from ottla_core.cluster.state.model import (
     NO_EPOCH,
@@ -56,7 +55,7 @@ class TopicRecord:
 
 def encode_member(member: Member) -> bytes:
     """Return the value of a member's key."""
-    return _to_bytes(
+    return json_bytes(
         {
             "incarnation": str(member.incarnation),
             "rpc_address": member.rpc_address,
@@ -108,7 +107,7 @@ def decode_member(key: MemberKey, value: bytes, create_revision: int) -> Member:
 
 def encode_registration(registration: BrokerRegistration) -> bytes:
     """Return the value of a broker's registration."""
-    return _to_bytes(
+    return json_bytes(
         {
             "broker_epoch": registration.broker_epoch,
             "directory_ids": [str(directory_id) for directory_id in registration.directory_ids],
@@ -158,7 +157,7 @@ def _decode_endpoint(where: str, item: object) -> Endpoint:
 
 def encode_controller(controller_id: int, rpc_address: str) -> bytes:
     """Return the value of the key that the leading controller holds."""
-    return _to_bytes({"id": controller_id, "rpc_address": rpc_address})
+    return json_bytes({"id": controller_id, "rpc_address": rpc_address})
 
 
 def decode_controller(value: bytes, create_revision: int) -> ControllerLeader:
@@ -184,7 +183,7 @@ def encode_topic(record: TopicRecord) -> bytes:
             "topic": record.origin.source_topic,
             "topic_id": str(record.origin.source_topic_id),
         }
-    return _to_bytes(value)
+    return json_bytes(value)
 
 
 def decode_topic(name: str, value: bytes) -> TopicRecord:
@@ -213,7 +212,7 @@ def _decode_origin(where: str, item: object) -> TopicOrigin | None:
 
 def encode_link(link: Link) -> bytes:
     """Return the value of a link's key."""
-    return _to_bytes(
+    return json_bytes(
         {
             "id": str(link.id),
             "source_cluster_id": link.source_cluster_id,
@@ -269,7 +268,7 @@ def encode_partition(partition: PartitionState) -> bytes:
     if partition.link is not None:
         value["link"] = str(partition.link)
         value["set_aside_up_to"] = partition.set_aside_up_to
-    return _to_bytes(value)
+    return json_bytes(value)
 
 
 def decode_partition(key: PartitionKey, value: bytes, mod_revision: int) -> PartitionState:
@@ -298,7 +297,7 @@ def decode_partition(key: PartitionKey, value: bytes, mod_revision: int) -> Part
 
 def encode_shard(shard: Shard) -> bytes:
     """Return the value of a shard's key."""
-    return _to_bytes(
+    return json_bytes(
         {
             "coordinator": shard.coordinator,
             "coordinator_epoch": shard.coordinator_epoch,
@@ -327,7 +326,7 @@ def decode_shard(key: ShardKey, value: bytes, mod_revision: int) -> Shard:
 
 def encode_config(configs: Mapping[str, str]) -> bytes:
     """Return the value of a broker's dynamic settings, or a group's."""
-    return _to_bytes({"configs": dict(configs)})
+    return json_bytes({"configs": dict(configs)})
 
 
 def decode_config(value: bytes) -> Mapping[str, str]:
@@ -341,7 +340,7 @@ def decode_config(value: bytes) -> Mapping[str, str]:
 
 def encode_cluster_id(cluster_id: str) -> bytes:
     """Return the value of the cluster id's key."""
-    return _to_bytes({"cluster_id": cluster_id})
+    return json_bytes({"cluster_id": cluster_id})
 
 
 def decode_cluster_id(value: bytes) -> str:
@@ -355,7 +354,7 @@ def decode_cluster_id(value: bytes) -> str:
 
 def encode_features(levels: Mapping[str, int]) -> bytes:
     """Return the value of the finalised levels."""
-    return _to_bytes({"version": FEATURES_VERSION, "levels": dict(levels)})
+    return json_bytes({"version": FEATURES_VERSION, "levels": dict(levels)})
 
 
 def decode_features(value: bytes, mod_revision: int) -> FinalizedFeatures:
@@ -374,7 +373,7 @@ def decode_features(value: bytes, mod_revision: int) -> FinalizedFeatures:
 
 def encode_recovery(recovery: Recovery) -> bytes:
     """Return the value of the last recovery."""
-    return _to_bytes({"number": recovery.number, "unfinished": recovery.is_unfinished})
+    return json_bytes({"number": recovery.number, "unfinished": recovery.is_unfinished})
 
 
 def decode_recovery(value: bytes) -> Recovery:
@@ -389,7 +388,7 @@ def decode_recovery(value: bytes) -> Recovery:
 
 def encode_next_producer_id(next_producer_id: int) -> bytes:
     """Return the value that records the first producer id never handed out."""
-    return _to_bytes({"next": next_producer_id})
+    return json_bytes({"next": next_producer_id})
 
 
 def decode_next_producer_id(value: bytes) -> int:
@@ -399,7 +398,3 @@ def decode_next_producer_id(value: bytes) -> int:
         BadValue: the value holds none.
     """
     return JsonFields("producer ids", value).integer("next")
-
-
-def _to_bytes(value: Json) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()

@@ -14,6 +14,11 @@ Json = Mapping[str, object]
 Value = TypeVar("Value")
 
 
+def json_bytes(value: Json) -> bytes:
+    """Return an object as etcd has it."""
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
 class BadValue(OttlaError):
     """A value in etcd is not what its key promises; the message names the key and the field."""
 

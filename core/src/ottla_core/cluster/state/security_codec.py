@@ -1,14 +1,13 @@
 """The values in etcd of what is about security, as JSON objects; see `codec`. Pure."""
 
 import binascii
-import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import TypeVar
 
 from ottla_core.acls import ALL_OPERATIONS, AclBinding, AclOperation, PatternType, Permission, ResourceKind
-from ottla_core.cluster.state.json_fields import BadValue, JsonFields
+from ottla_core.cluster.state.json_fields import BadValue, JsonFields, json_bytes
 from ottla_core.cluster.state.keys import AclKey, DelegationTokenKey, ScramCredentialKey
 from ottla_core.cluster.state.security import DelegationToken, ScramCredential
 
@@ -17,7 +16,7 @@ Number = TypeVar("Number", bound=IntEnum)
 
 def encode_acl(binding: AclBinding) -> bytes:
     """Return the value of a binding's key."""
-    return _to_bytes(
+    return json_bytes(
         {
             "kind": binding.kind,
             "pattern": binding.pattern,
@@ -51,7 +50,7 @@ def decode_acl(key: AclKey, value: bytes) -> AclBinding:
 
 def encode_scram_credential(credential: ScramCredential) -> bytes:
     """Return the value of a credential's key."""
-    return _to_bytes(
+    return json_bytes(
         {
             "salt": b64encode(credential.salt).decode(),
             "stored_key": b64encode(credential.stored_key).decode(),
@@ -81,7 +80,7 @@ def decode_scram_credential(key: ScramCredentialKey, value: bytes) -> ScramCrede
 
 def encode_delegation_token(token: DelegationToken) -> bytes:
     """Return the value of a token's key."""
-    return _to_bytes(
+    return json_bytes(
         {
             "owner": token.owner,
             "requester": token.requester,
@@ -113,7 +112,7 @@ def decode_delegation_token(key: DelegationTokenKey, value: bytes) -> Delegation
 
 def encode_quotas(quotas: Mapping[str, float]) -> bytes:
     """Return the value of an entity's quotas."""
-    return _to_bytes({"quotas": dict(quotas)})
+    return json_bytes({"quotas": dict(quotas)})
 
 
 def decode_quotas(value: bytes) -> Mapping[str, float]:
@@ -131,7 +130,3 @@ def _number(key: AclKey, name: str, fields: JsonFields, kind: type[Number]) -> N
         return kind(found)
     except ValueError:
         raise BadValue(f"{key}.{name}: no {kind.__name__} has the number {found}") from None
-
-
-def _to_bytes(value: Mapping[str, object]) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()

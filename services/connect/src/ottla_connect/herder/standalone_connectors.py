@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ottla_connect.herder.connector_changes import NAME_KEY
 from ottla_connect.herder.herder import WorkerHerder
-from ottla_core.config import read_properties
 from ottla_core.errors import ConfigurationError
+from ottla_core.properties_file import read_properties
 from ottla_core.rest.errors import RequestError
 
 
