@@ -94,6 +94,12 @@ def end_everything_but_etcd(cluster: ReplicatedCluster) -> None:
         cluster.brokers[broker].kill()
 
 
+def registered_brokers(cluster: ReplicatedCluster) -> list[str]:
+    """The keys in etcd of brokers whose leases have not run out."""
+    keys = cluster.etcd.etcdctl("get", "--prefix", "/ottla/", "--keys-only").split()
+    return [key for key in keys if "/members/broker/" in key]
+
+
 @pytest.mark.parametrize("damage", [damage_the_middle, cut_the_end])
 @pytest.mark.parametrize("leads", [True, False], ids=["leader", "follower"])
 def test_an_in_sync_replica_copies_again_what_its_disk_has_lost(
@@ -125,10 +131,15 @@ def test_a_leader_whose_disk_lost_records_while_all_were_away_makes_way(
 def test_a_replica_that_lost_records_waits_for_others_when_it_is_back_first(
     cluster: ReplicatedCluster, topic: str
 ) -> None:
-    """The controller sees nobody else at that moment, and would take the others out of the in-sync set."""
+    """The controller sees nobody else at that moment, and would take the others out of the in-sync set.
+
+    All leases have run out before the controller is back. If it saw one run out after the other, the last broker
+    would be the only one in sync, which is the next test's subject.
+    """
     hurt = cluster.state_of(topic).leader
     end_everything_but_etcd(cluster)
     cut_the_end(log_of(cluster, hurt, topic))
+    eventually(lambda: not registered_brokers(cluster), "no broker is registered")
     cluster.controllers[0].start()
     cluster.brokers[hurt].start()
     eventually(lambda: cluster.state_of(topic, broker=hurt).leader == NOBODY, "it is not elected")
