@@ -19,24 +19,14 @@ def broker_of_request(request: Any, _metadata: Metadata) -> int | None:
     return int(request.broker_id)
 
 
-def broker_of_metadata(name: str) -> ClaimedBroker:
-    """Return what reads the broker's id from the call's metadata; what is no number is for the service to refuse."""
-
-    def claimed(_request: Any, metadata: Metadata) -> int | None:
-        text = metadata.get(name)
-        return int(text) if isinstance(text, str) and text.isdecimal() else None
-
-    return claimed
-
-
 @dataclass(frozen=True, slots=True)
 class CallRule:
     """Who may make a call.
 
     Attributes:
         roles: the roles that may.
-        claimed_broker: reads the broker that the call says it comes from, which must be the one that calls; None
-            where a call says nothing of the kind.
+        claimed_broker: reads the broker that the call says it comes from, which must be the one that calls; a call
+            of which it reads none is refused. None where calls say nothing of the kind.
     """
 
     roles: frozenset[str]
@@ -99,9 +89,10 @@ def judge_call(
             ROLE_NOT_ALLOWED,
             f"{method}: a certificate of {caller}, for a call that only role {allowed} may make",
         )
-    broker = None if rule.claimed_broker is None or caller.role != BROKER else claimed()
-    if broker is not None and broker != caller.id:
-        return CallRefusal(
-            OTHER_BROKER, f"{method}: a certificate of {caller} for a call that says it is of broker {broker}"
-        )
-    return None
+    if rule.claimed_broker is None or caller.role != BROKER:
+        return None
+    broker = claimed()
+    if broker == caller.id:
+        return None
+    said = f"that says it is of broker {broker}" if broker is not None else "that does not say which broker it is of"
+    return CallRefusal(OTHER_BROKER, f"{method}: a certificate of {caller} for a call {said}")

@@ -76,6 +76,7 @@ def test_a_broker_may_call_what_is_for_brokers() -> None:
         (BY_BROKERS, ["controller-1.flights.ottla"], None, ROLE_NOT_ALLOWED),
         (BY_BROKERS, ["admin-0.flights.ottla"], None, ROLE_NOT_ALLOWED),
         (BY_THE_BROKER_NAMED, ["broker-1.flights.ottla"], 2, OTHER_BROKER),
+        (BY_THE_BROKER_NAMED, ["broker-1.flights.ottla"], None, OTHER_BROKER),
     ],
 )
 def test_everybody_else_is_refused(rule: CallRule | None, names: list[str], claims: int | None, reason: str) -> None:

@@ -20,9 +20,10 @@ from grpc_health.v1 import health_pb2
 from structlog.testing import capture_logs
 
 from ottla_core.errors import ConfigurationError
-from ottla_core.rpc.call_rules import BY_BROKERS, ROLE_NOT_ALLOWED, CallRule, broker_of_metadata
+from ottla_core.rpc.call_rules import BY_BROKERS, ROLE_NOT_ALLOWED, CallRule
 from ottla_core.rpc.channel import ChannelPool
 from ottla_core.rpc.dialing import dial
+from ottla_core.rpc.group_relay import broker_of_stream
 from ottla_core.rpc.peer_problems import handshake_problem
 from ottla_core.rpc.refusals import PEER_NOT_TRUSTED, REFUSED_BY_PEER, rpc_security
 from ottla_core.rpc.server import RpcServer
@@ -33,7 +34,7 @@ from tests.support.servers.process_certificates import NAMES, ProcessCertificate
 CONTROLLER, OTHER_CONTROLLER = RpcIdentity("controller", 1), RpcIdentity("controller", 2)
 BROKER, COORDINATOR = RpcIdentity("broker", 1), RpcIdentity("group-coordinator", 1)
 METHOD, STREAM = "/test.Waiting/Answer", "/test.Waiting/Relay"
-BY_ITSELF = CallRule(frozenset({"broker"}), broker_of_metadata("broker-id"))
+BY_ITSELF = CallRule(frozenset({"broker"}), broker_of_stream)
 
 
 class Waiting:
@@ -180,21 +181,22 @@ async def test_health_can_be_asked_and_watched_by_every_process(own: ProcessCert
     assert told.status == seen.status == health_pb2.HealthCheckResponse.SERVING
 
 
-@pytest.mark.parametrize("claimed", [1, 2])
-async def test_a_stream_is_of_the_broker_that_its_call_names(own: ProcessCertificates, claimed: int) -> None:
+@pytest.mark.parametrize("claimed", ["1", "2", "+2", "0_2", "1.0", "", "x", "9" * 40])
+async def test_a_stream_is_of_the_broker_that_its_call_names(own: ProcessCertificates, claimed: str) -> None:
     async with (
         serving(own.tls(CONTROLLER)) as address,
         dial(address, CONTROLLER, tls=own.tls(BROKER)) as channel,
     ):
         stream: Any = channel.stream_stream(STREAM, Empty.SerializeToString, Empty.FromString)(
-            metadata=(("broker-id", str(claimed)),), timeout=10
+            metadata=(("broker-id", claimed),), timeout=10
         )
-        if claimed == BROKER.id:
+        if claimed == str(BROKER.id):
             await stream.write(Empty())
             assert await stream.read() == Empty()
             stream.cancel()
             return
-        with pytest.raises(aio.AioRpcError, match="a certificate of broker 1 for a call that says it is of broker 2"):
+        said = "says it is of broker 2" if claimed == "2" else "does not say which broker it is of"
+        with pytest.raises(aio.AioRpcError, match=f"a certificate of broker 1 for a call that {said}"):
             await stream.read()
 
 

@@ -11,7 +11,7 @@ import structlog
 from grpc import aio
 
 from ottla_core.cluster.state.model import ClusterState
-from ottla_core.rpc.group_relay import BROKER_EPOCH_METADATA, BROKER_ID_METADATA
+from ottla_core.rpc.group_relay import BROKER_EPOCH_METADATA, BROKER_ID_METADATA, number_in
 from ottla_group_coordinator.runtime.relay_stream import OnRequest, RelayStream
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 from ottla_proto.gen.ottla.group_relay_pb2_grpc import GroupRelayServicer
@@ -88,9 +88,9 @@ class GroupRelayService(GroupRelayServicer):
 
 def _caller(context: "Context") -> tuple[int, int]:
     metadata = dict(cast("tuple[tuple[str, str], ...]", context.invocation_metadata() or ()))
-    try:
-        return int(metadata[BROKER_ID_METADATA]), int(metadata[BROKER_EPOCH_METADATA])
-    except (KeyError, ValueError):
+    broker_id, broker_epoch = (number_in(metadata, name) for name in (BROKER_ID_METADATA, BROKER_EPOCH_METADATA))
+    if broker_id is None or broker_epoch is None:
         raise ValueError(
             f"the call needs {BROKER_ID_METADATA} and {BROKER_EPOCH_METADATA} as decimal numbers in its metadata"
-        ) from None
+        )
+    return broker_id, broker_epoch
