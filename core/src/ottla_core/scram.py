@@ -19,6 +19,8 @@ ITERATIONS_MIN: Final = 4096
 ITERATIONS_MAX: Final = 16384
 """Kafka's bounds, of which the upper one protects clients from a long login (KIP-554)."""
 ITERATIONS_DEFAULT: Final = 8192
+BOOTSTRAP_USERS_MAX: Final = 50
+"""They are written in one transaction of etcd, which has a limit."""
 SALT_BYTES: Final = 24
 """Of the salts that are drawn here."""
 
@@ -58,7 +60,7 @@ _BOOTSTRAP_FIELDS: Final = frozenset({"name", "password", "iterations"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootstrapUser:
-    """A user who is created where there is none of that name."""
+    """A user who is created in a cluster that has none."""
 
     mechanism: ScramMechanism
     name: str
@@ -93,6 +95,8 @@ def parse_bootstrap_users(text: str) -> tuple[BootstrapUser, ...]:
         if not iterations.isdecimal() or not ITERATIONS_MIN <= int(iterations) <= ITERATIONS_MAX:
             raise ConfigurationError(f"user {number}: iterations are {ITERATIONS_MIN} to {ITERATIONS_MAX}")
         mechanism = _MECHANISMS[matched[1]]
+        if number > BOOTSTRAP_USERS_MAX:
+            raise ConfigurationError(f"there may be {BOOTSTRAP_USERS_MAX} users; create others with `ottla user`")
         found.append(
             BootstrapUser(mechanism=mechanism, name=fields["name"], password=password, iterations=int(iterations))
         )

@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 from kio.schema.errors import ErrorCode
 
-from ottla_controller.scram_credentials import plan_alterations
+from ottla_controller.scram_credentials import plan_alterations, plan_first_users
 from ottla_core.cluster.controller_rpc.login_api import ScramDeletion, ScramUpsertion
 from ottla_core.cluster.state.features import FinalizedFeatures
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.cluster.state.security import ScramCredential, ScramMechanism, SecurityState
+from ottla_core.errors import CodedError
 from ottla_core.scram import NOBODY
 
 FIRST, SECOND = ScramMechanism
@@ -87,3 +88,26 @@ def test_below_the_level_nothing_is_written_and_the_command_is_named() -> None:
     assert result.error is not None
     assert "ottla cluster features upgrade" in result.error.message
     assert not plan.credentials
+
+
+def test_the_first_users_come_with_nobody_to_a_cluster_that_has_none() -> None:
+    users = {(FIRST, "ann"): CREDENTIAL, (SECOND, "ann"): CREDENTIAL, (FIRST, "bob"): CREDENTIAL}
+    assert plan_first_users(users, state_of(), NOBODIES) == {
+        **users,
+        (FIRST, NOBODY): RANDOM,
+        (SECOND, NOBODY): RANDOM,
+    }
+    assert not plan_first_users({}, state_of(), NOBODIES)
+
+
+def test_a_first_user_who_was_deleted_does_not_come_back() -> None:
+    users = {(FIRST, "ann"): CREDENTIAL, (FIRST, "bob"): CREDENTIAL}
+    assert not plan_first_users(users, state_of((FIRST, "ann"), (FIRST, NOBODY)), NOBODIES)
+    assert not plan_first_users(users, state_of((SECOND, "carl"), (SECOND, NOBODY)), NOBODIES)
+
+
+def test_first_users_that_cannot_be_are_named() -> None:
+    with pytest.raises(CodedError, match=r"level 2 .*cluster features upgrade"):
+        plan_first_users({(FIRST, "ann"): CREDENTIAL}, state_of(level=2), NOBODIES)
+    with pytest.raises(CodedError, match=r"user 'ann' of scram.bootstrap.users: Too few iterations"):
+        plan_first_users({(FIRST, "ann"): replace(CREDENTIAL, iterations=1)}, state_of(), NOBODIES)

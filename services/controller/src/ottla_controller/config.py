@@ -64,7 +64,7 @@ class ControllerConfig(ConsumerGroupSettings, TraceSettings, ClusterProcessConfi
         (),
         alias="scram.bootstrap.users",
         repr=False,
-        description="Users of SCRAM that are created if there are none of these names: "
+        description="Users of SCRAM that are created in a cluster that has no users: "
         "SCRAM-SHA-512=[name=NAME,password=PASSWORD], separated by semicolons, as in Kafka's "
         "`kafka-storage format --add-scram`. For the first administrator, and for brokers that log in to each other.",
     )

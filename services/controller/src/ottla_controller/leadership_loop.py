@@ -212,10 +212,10 @@ async def _delete_ended_tokens(active: ActiveController, interval_s: float) -> N
 
 
 async def _create_users(active: ActiveController, users: Sequence[BootstrapUser]) -> None:
-    """Create the users of the settings that there are not, and come again until that is done."""
+    """Give a cluster that has no users those of the settings, and come again until that is done."""
     while True:
         try:
-            await active.logins.create_missing(users)
+            await active.logins.create_first_users(users)
         except NotController:
             return
         except OttlaError as error:

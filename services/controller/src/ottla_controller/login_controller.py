@@ -12,7 +12,7 @@ import structlog
 
 from ottla_controller.change_sequence import ChangeSequence
 from ottla_controller.fenced_writer import Write
-from ottla_controller.scram_credentials import plan_alterations
+from ottla_controller.scram_credentials import Named, plan_alterations, plan_first_users
 from ottla_controller.token_changes import altered_token, created_token, ended_tokens
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.controller_rpc.login_api import (
@@ -60,14 +60,7 @@ class LoginController:
         async def change() -> tuple[list[AlteredUser], int]:
             nobody = {each: _random_credential() for each in ScramMechanism}
             plan = plan_alterations(deletions, upsertions, self._changes.state, nobody)
-            writes = [
-                Write(
-                    key=self._keys.scram_credential(mechanism, user),
-                    value=None if credential is None else security_codec.encode_scram_credential(credential),
-                    replaces=None,
-                )
-                for (mechanism, user), credential in plan.credentials.items()
-            ]
+            writes = [self._user_write(named, credential) for named, credential in plan.credentials.items()]
             if writes:
                 await self._changes.write(writes)
             for (mechanism, user), credential in plan.credentials.items():
@@ -132,20 +125,28 @@ class LoginController:
         value = None if token is None else security_codec.encode_delegation_token(token)
         return Write(key=self._keys.delegation_token(token_id), value=value, replaces=None)
 
-    async def create_missing(self, users: Sequence[BootstrapUser]) -> None:
-        """Create those users that there are not; one who is there keeps the password.
+    async def create_first_users(self, users: Sequence[BootstrapUser]) -> None:
+        """Create users if the cluster has none, all of them in one transaction.
 
         Raises:
             KafkaError: the change is refused, or this controller no longer leads.
         """
-        known = self._changes.state.security.scram_credentials
-        missing = [each for each in users if (each.mechanism, each.name) not in known]
-        # One at a time, as a request may change each user but once, and a user may have several mechanisms.
-        for user in missing:
-            credential = await asyncio.to_thread(_credential_of, user)
-            (result,), _ = await self.alter_users([], [ScramUpsertion(user.name, user.mechanism, credential)])
-            if result.error is not None:
-                raise result.error
+        if self._changes.state.security.scram_credentials:
+            return
+        credentials = {(each.mechanism, each.name): await asyncio.to_thread(_credential_of, each) for each in users}
+
+        async def change() -> None:
+            nobody = {each: _random_credential() for each in ScramMechanism}
+            planned = plan_first_users(credentials, self._changes.state, nobody)
+            await self._changes.write([self._user_write(named, each) for named, each in planned.items()])
+            for mechanism, name in credentials if planned else ():
+                log.info("users altered", done="first user created", user=name, mechanism=mechanism.sasl_name)
+
+        await self._changes.make(change)
+
+    def _user_write(self, named: Named, credential: ScramCredential | None) -> Write:
+        value = None if credential is None else security_codec.encode_scram_credential(credential)
+        return Write(key=self._keys.scram_credential(*named), value=value, replaces=None)
 
 
 def _times_of(token: DelegationToken) -> TokenTimes:

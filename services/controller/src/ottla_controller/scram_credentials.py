@@ -76,6 +76,31 @@ def plan_alterations(
     return ScramPlan(results=[*results.values()], credentials=credentials)
 
 
+def plan_first_users(
+    users: Mapping[Named, ScramCredential], state: ClusterState, nobody: Mapping[ScramMechanism, ScramCredential]
+) -> Mapping[Named, ScramCredential]:
+    """Return what is to be written so that a cluster without users has its first ones; nothing if it has some.
+
+    Users are looked for, not these users: one whom an operator has deleted must not come back.
+
+    Args:
+        users: those of `scram.bootstrap.users`.
+        state: the present one.
+        nobody: random credentials, one for each mechanism.
+
+    Raises:
+        CodedError: there may be no such users.
+    """
+    if state.security.scram_credentials or not users:
+        return {}
+    if refusal := security_refusal(state):
+        raise refusal
+    for (mechanism, name), credential in users.items():
+        if refusal := _why_refused(ScramUpsertion(name, mechanism, credential), {}):
+            raise CodedError(refusal.code, f"user '{name}' of scram.bootstrap.users: {refusal.message}")
+    return {**users, **{(mechanism, NOBODY): nobody[mechanism] for mechanism, _ in users}}
+
+
 _TWICE: Final = CodedError(
     ErrorCode.duplicate_resource, "A user credential cannot be altered twice in the same request"
 )
