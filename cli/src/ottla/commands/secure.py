@@ -1,5 +1,6 @@
 """`ottla secure`: an authority of one's own, the certificates of a cluster, and its users in etcd."""
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,15 +13,22 @@ from ottla.kafka_client import Json
 from ottla.output import note, print_json, print_table
 
 if TYPE_CHECKING:
+    from ottla.secure.certificate_folder import CertificateFolder
     from ottla.secure.holders import ClusterHolders
 
 DAYS_DEFAULT = 365
 AUTHORITY_DAYS_DEFAULT = 3650
 WARNING_DAYS = 30
+CLUSTER_NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
+"""What `cluster.name` may be, as far as it is a part of a DNS name."""
+HOST_NAME_LENGTH_MAX = 253
+DAYS_MAX = 36_500
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the certificates.")]
-Days = Annotated[int, typer.Option(min=1, metavar="DAYS", help="How long certificates are valid.")]
-AuthorityDays = Annotated[int, typer.Option(min=1, metavar="DAYS", help="How long the authority is valid.")]
+Days = Annotated[int, typer.Option(min=1, max=DAYS_MAX, metavar="DAYS", help="How long certificates are valid.")]
+AuthorityDays = Annotated[
+    int, typer.Option(min=1, max=DAYS_MAX, metavar="DAYS", help="How long the authority is valid.")
+]
 Brokers = Annotated[int, typer.Option(min=0, metavar="COUNT", help="How many brokers.")]
 Controllers = Annotated[int, typer.Option(min=0, metavar="COUNT", help="How many controllers.")]
 Coordinators = Annotated[int, typer.Option(min=0, metavar="COUNT", help="How many group coordinators.")]
@@ -94,9 +102,15 @@ def init(
     if as_json:
         print_json({"folder": str(made.path), "client_config": str(client_file)})
     else:
-        note(f"Certificates for {len(holders.subjects())} holders are in {made.path}, valid for {days} days.")
+        ends = _first_end(made)
+        note(f"Certificates for {len(holders.subjects())} holders are in {made.path}, valid until {ends}.")
         note(f"Clients of the administrator use {client_file}.")
         note(f"Keep {made.path / 'authority' / 'ca.key'} where no process of the cluster runs.")
+
+
+def _first_end(made: "CertificateFolder") -> str:
+    """Return when the first certificate ends; they end no later than the authority."""
+    return f"{min(each.ends for each in made.facts()):%Y-%m-%d %H:%M} UTC"
 
 
 def _check_holders(holders: "ClusterHolders") -> None:
@@ -105,6 +119,7 @@ def _check_holders(holders: "ClusterHolders") -> None:
     Raises:
         UsageProblem: it does not.
     """
+    from ottla.secure.authority import COMMON_NAME_LENGTH_MAX  # noqa: PLC0415
     from ottla.secure.holders import ETCD_ROOT_USER  # noqa: PLC0415
     from ottla_core.rpc_identity import ADMIN  # noqa: PLC0415
 
@@ -112,6 +127,15 @@ def _check_holders(holders: "ClusterHolders") -> None:
     if unknown := holders.hosts.keys() - subjects.keys():
         known = ", ".join(subjects)
         raise UsageProblem(f"--host {min(unknown)}: there is no such process; there are: {known}")
+    if not CLUSTER_NAME.fullmatch(holders.cluster):
+        raise UsageProblem(
+            f"--cluster {holders.cluster}: use up to 63 letters, digits, dots, hyphens and underscores"
+        )
+    if not 0 < len(administrator) <= COMMON_NAME_LENGTH_MAX:
+        raise UsageProblem(f"--admin: a common name has 1 to {COMMON_NAME_LENGTH_MAX} characters")
+    for process, names in holders.hosts.items():
+        if wrong := [name for name in names if not name.isascii() or len(name) > HOST_NAME_LENGTH_MAX]:
+            raise UsageProblem(f"--host {process}={wrong[0]}: no host name; write those of other scripts in Punycode")
     if (administrator != ADMIN and administrator in subjects) or administrator == ETCD_ROOT_USER:
         raise UsageProblem(f"--admin {administrator}: etcd would take the administrator for that user")
 
@@ -157,7 +181,7 @@ def renew(
         done, said = "authority ended", "Nobody trusts the former authority any more."
     else:
         made.issue_all(now, timedelta(days=days))
-        done, said = "certificates renewed", f"Everybody has a new certificate, valid for {days} days."
+        done, said = "certificates renewed", f"Everybody has a new certificate, valid until {_first_end(made)}."
     if as_json:
         print_json({"folder": str(made.path), "done": done})
     else:

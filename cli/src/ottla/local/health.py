@@ -107,9 +107,13 @@ class GrpcHealth:
         import grpc.aio  # noqa: PLC0415 - slow to import, and not needed until a service is up
         from grpc_health.v1 import health_pb2  # noqa: PLC0415
 
+        from ottla_core.errors import ConfigurationError  # noqa: PLC0415
         from ottla_core.rpc.dialing import dial  # noqa: PLC0415
 
-        tls = None if self.tls is None else self.tls.load()
+        try:
+            tls = None if self.tls is None else self.tls.load()
+        except ConfigurationError as error:
+            return f"it cannot be asked: {error}"
         async with dial(f"{self.host}:{self.port}", self.peer, tls=tls) as channel:
             check = channel.unary_unary(
                 HEALTH_METHOD,

@@ -17,6 +17,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 BACKDATED: Final = timedelta(minutes=5)
 """Clocks of other machines may be behind by so much."""
 ORGANIZATION: Final = "Ottla"
+COMMON_NAME_LENGTH_MAX: Final = 64
+"""Characters (RFC 5280, ub-common-name)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,12 @@ class Issued:
     def certificate(self) -> x509.Certificate:
         """The certificate."""
         return x509.load_pem_x509_certificate(self.chain)
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether the key is the certificate's."""
+        key = serialization.load_pem_private_key(self.key, password=None)
+        return key.public_key() == self.certificate.public_key()
 
 
 @dataclass(frozen=True, slots=True)

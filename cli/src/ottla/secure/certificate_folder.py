@@ -8,12 +8,15 @@
     <holder>/both.pem          key and certificate in one file, as a listener's ssl.keystore.location takes them
     admin/client.properties    for clients, in librdkafka's words
 
-Every file is replaced by a rename, so that whoever reads it has the former or the new one.
+Every file is replaced by a rename, so that whoever reads it has the former or the new one. Every step may be
+repeated after it was cut short: the description is written last of all, a key and a certificate that do not belong
+together are not taken, and the former authority's file stays until nobody trusts it.
 """
 
 import json
 import os
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -23,7 +26,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from ottla.errors import CommandError
-from ottla.secure.authority import Issued, issue, new_authority
+from ottla.secure.authority import COMMON_NAME_LENGTH_MAX, Issued, issue, new_authority
 from ottla.secure.holders import ClusterHolders
 from ottla_core.rpc_identity import ADMIN
 
@@ -50,13 +53,15 @@ class CertificateFacts:
 class CertificateFolder:
     """The folder, by its path; `holders` are those that it was made for.
 
+    Every method raises `CommandError` if a file cannot be read or written.
+
     Raises:
         CommandError: it is not there or cannot be read.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, made_for: ClusterHolders | None = None) -> None:
         self.path = path.absolute()
-        self.holders = self._read_description()
+        self.holders = self._read_description() if made_for is None else made_for
 
     @classmethod
     def create(
@@ -67,18 +72,18 @@ class CertificateFolder:
         Raises:
             CommandError: there is one already, or it cannot be written.
         """
-        path = path.absolute()
-        if (path / DESCRIPTION).exists():
-            raise CommandError(f"{path} has certificates already; renew them with `ottla secure renew {path}`")
-        try:
-            _make_folder(path)
-            _make_folder(path / AUTHORITY)
-            _write(path / DESCRIPTION, json.dumps(asdict(holders), indent=2).encode() + b"\n")
-            folder = cls(path)
+        folder = cls(path, made_for=holders)
+        if (folder.path / DESCRIPTION).exists():
+            raise CommandError(
+                f"{folder.path} has certificates already; renew them with `ottla secure renew {folder.path}`"
+            )
+        with folder._writing():
+            _make_folder(folder.path)
+            _set_aside(folder.path / AUTHORITY, now)
+            _make_folder(folder.path / AUTHORITY)
             folder._write_authority(new_authority(_authority_name(holders, now), now, authority_valid))
             folder.issue_all(now, valid)
-        except OSError as error:
-            raise CommandError(f"cannot write into {path}: {error.strerror or error}") from None
+            folder._write_description()
         return folder
 
     def file(self, holder: str, name: str) -> Path:
@@ -92,20 +97,28 @@ class CertificateFolder:
     def issue_for(self, chosen: Collection[str], now: datetime, valid: timedelta) -> None:
         """Give these holders a new certificate and key; everybody trusts their authority before."""
         authority = self._authority()
-        self._write_trusted()
-        for holder, subject in self.holders.subjects().items():
-            if holder in chosen:
-                self._write_holder(holder, issue(authority, subject, now, valid))
+        with self._writing():
+            self._write_trusted()
+            for holder, subject in self.holders.subjects().items():
+                if holder in chosen:
+                    self._write_holder(holder, issue(authority, subject, now, valid))
 
     def keep_up(self, holders: ClusterHolders, now: datetime, valid: timedelta, renew_before: timedelta) -> None:
         """Have certificates for all of these holders, and none that ends soon."""
-        if holders != self.holders:
-            _write(self.path / DESCRIPTION, json.dumps(asdict(holders), indent=2).encode() + b"\n")
-            self.holders = self._read_description()
-        missing = {name for name in holders.subjects() if not self.file(name, CERTIFICATE).exists()}
-        self.issue_for(missing, now, valid)
-        ending = {facts.holder for facts in self.facts() if facts.ends - now < renew_before}
-        self.issue_for(ending, now, valid)
+        self.holders = holders
+        self.issue_for({name for name in holders.subjects() if not self._is_whole(name)}, now, valid)
+        own = self._authority().certificate.subject.rfc4514_string()
+        self.issue_for(
+            {
+                facts.holder
+                for facts in self.facts()
+                if facts.ends - now < renew_before or (facts.issuer != own and not self._former.exists())
+            },
+            now,
+            valid,
+        )
+        with self._writing():
+            self._write_description()
 
     def begin_authority(self, now: datetime, valid: timedelta) -> None:
         """Make a new authority, which everybody trusts beside the former one; certificates stay as they are.
@@ -113,14 +126,18 @@ class CertificateFolder:
         Raises:
             CommandError: a replacement is under way.
         """
-        if self._former.exists():
-            raise CommandError(
-                "an authority is being replaced already; end that with `ottla secure renew --end-authority` when "
-                "every process has a certificate of the new one"
-            )
-        _write(self._former, (self.path / AUTHORITY / CA).read_bytes())
-        self._write_authority(new_authority(_authority_name(self.holders, now), now, valid))
-        self._write_trusted()
+        with self._writing():
+            present = (self.path / AUTHORITY / CA).read_bytes()
+            if not self._former.exists():
+                _write(self._former, present)
+            if self._former.read_bytes() == present:  # also where this step was cut short, with half of the new one
+                self._write_authority(new_authority(_authority_name(self.holders, now), now, valid))
+            elif self._is_trusted_by_all():
+                raise CommandError(
+                    "an authority is being replaced already; end that with `ottla secure renew --end-authority` when "
+                    "every process has a certificate of the new one"
+                )
+            self._write_trusted()
 
     def end_authority(self) -> None:
         """Have nobody trust the former authority any more.
@@ -137,8 +154,9 @@ class CertificateFolder:
                 f"certificates of {', '.join(behind)} are of the former authority; replace them first, with "
                 f"`ottla secure renew {self.path}`"
             )
-        self._former.unlink()
-        self._write_trusted()
+        with self._writing():
+            self._write_trusted(with_former=False)
+            self._former.unlink()  # last: after a failure before, this step can be repeated
 
     def facts(self) -> Iterator[CertificateFacts]:
         """Yield what the certificates say, the authority's first."""
@@ -156,12 +174,24 @@ class CertificateFolder:
             "ssl.key.location": str(self.file(ADMIN, KEY)),
         }
         path = self.file(ADMIN, CLIENT_FILE)
-        _write(path, "".join(f"{key}={value}\n" for key, value in settings.items()).encode())
+        with self._writing():
+            _write(path, "".join(f"{key}={value}\n" for key, value in settings.items()).encode())
         return path
 
     @property
     def _former(self) -> Path:
         return self.path / AUTHORITY / FORMER_CA
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            at = error.filename or self.path
+            raise CommandError(f"cannot write {at}: {error.strerror or error}; repeat the command then") from None
+
+    def _write_description(self) -> None:
+        _write(self.path / DESCRIPTION, json.dumps(asdict(self.holders), indent=2).encode() + b"\n")
 
     def _read_description(self) -> ClusterHolders:
         try:
@@ -178,11 +208,17 @@ class CertificateFolder:
     def _authority(self) -> Issued:
         folder = self.path / AUTHORITY
         try:
-            return Issued((folder / CA).read_bytes(), (folder / CA_KEY).read_bytes())
+            authority = Issued((folder / CA).read_bytes(), (folder / CA_KEY).read_bytes())
         except OSError as error:
             raise CommandError(
                 f"cannot read the authority in {folder} ({error.strerror}); bring {CA} and {CA_KEY} back to sign with"
             ) from None
+        if not authority.is_consistent:
+            raise CommandError(
+                f"{folder / CA_KEY} is not the key of {folder / CA}: a replacement of the authority was cut short; "
+                f"repeat `ottla secure renew {self.path} --begin-authority`"
+            )
+        return authority
 
     def _write_authority(self, authority: Issued) -> None:
         _write(self.path / AUTHORITY / CA_KEY, authority.key)
@@ -194,10 +230,25 @@ class CertificateFolder:
         _write(self.file(holder, CERTIFICATE), issued.chain)
         _write(self.file(holder, BOTH), issued.key + issued.chain)
 
-    def _write_trusted(self) -> None:
+    def _is_whole(self, holder: str) -> bool:
+        """Return whether a holder has a key, its certificate, and both in one file, which is written last."""
+        try:
+            key, certificate, both = (self.file(holder, name).read_bytes() for name in (KEY, CERTIFICATE, BOTH))
+        except OSError:
+            return False
+        return both == key + certificate
+
+    def _trusted(self, *, with_former: bool = True) -> bytes:
         trusted = (self.path / AUTHORITY / CA).read_bytes()
-        if self._former.exists():
-            trusted += self._former.read_bytes()
+        return trusted + self._former.read_bytes() if with_former and self._former.exists() else trusted
+
+    def _is_trusted_by_all(self) -> bool:
+        """Return whether what is to be trusted now is so for every holder."""
+        files = [self.file(holder, CA) for holder in self.holders.subjects()]
+        return all(file.exists() and file.read_bytes() == self._trusted() for file in files)
+
+    def _write_trusted(self, *, with_former: bool = True) -> None:
+        trusted = self._trusted(with_former=with_former)
         for holder in self.holders.subjects():
             _make_folder(self.path / holder)
             _write(self.file(holder, CA), trusted)
@@ -205,7 +256,14 @@ class CertificateFolder:
 
 def _authority_name(holders: ClusterHolders, now: datetime) -> str:
     """Return a name that no later authority of the cluster has, since certificates name theirs."""
-    return f"{holders.cluster} authority of {now:%Y-%m-%d %H:%M:%S.%f}"
+    rest = f" authority of {now:%Y-%m-%d %H:%M:%S.%f}"
+    return holders.cluster[: COMMON_NAME_LENGTH_MAX - len(rest)] + rest
+
+
+def _set_aside(folder: Path, now: datetime) -> None:
+    """Rename the folder of an authority, if there is one: whoever made it may need its key."""
+    if folder.exists():
+        folder.rename(folder.with_name(f"{folder.name}.before-{now:%Y%m%dT%H%M%S%f}"))
 
 
 def _facts(holder: str, path: Path) -> CertificateFacts:

@@ -141,3 +141,25 @@ def test_a_cluster_that_grows_gets_what_it_lacks_and_keeps_the_rest(folder: Path
     assert CertificateFolder(folder).holders == grown
     made.keep_up(grown, datetime.now(UTC) + timedelta(days=340), timedelta(days=365), timedelta(days=30))
     assert (folder / "broker-1" / "key.pem").read_bytes() != before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--cluster", "flüge"), "--cluster"),
+        (("--cluster", "a b"), "--cluster"),
+        (("--cluster", "a" * 64), "--cluster"),
+        (("--admin", ""), "--admin"),
+        (("--admin", "a" * 65), "--admin"),
+        (("--host", "broker-1=büro.example"), "--host"),
+        (("--days", "100000000"), "--days"),
+    ],
+)
+def test_what_no_certificate_can_say_is_refused(tmp_path: Path, arguments: tuple[str, str], named: str) -> None:
+    assert named in run("init", str(tmp_path / "tls"), *arguments, code=2)
+    assert not (tmp_path / "tls").exists()
+
+
+def test_a_long_name_of_a_cluster_fits(tmp_path: Path) -> None:
+    run("init", str(tmp_path / "tls"), "--cluster", "c" * 63)
+    assert verify(tmp_path / "tls", "broker-1", tmp_path / "tls" / "authority" / "ca.pem")
