@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.errors import CommandError
 from ottla.secure.certificate_folder import CertificateFolder
 from ottla.secure.etcd_users import make_users
 from ottla.secure.holders import ClusterHolders
@@ -135,6 +136,12 @@ async def test_a_certificate_without_a_user_reads_nothing(
     with pytest.raises(EtcdAccessDenied):
         await client.read(SPACE.cluster_id)
     await client.close()
+
+
+def test_a_user_is_a_process_of_one_cluster_only(etcd: EtcdProcess, folder: CertificateFolder) -> None:
+    """Its name says nothing of the cluster, so it could write the state of both."""
+    with pytest.raises(CommandError, match=r"broker-1 of etcd has the role .* of another cluster"):
+        make_users(etcd.endpoint, files_of(folder, "etcd-root"), "other", {"broker": 1})
 
 
 async def test_processes_join_follow_the_cluster_and_go_on_with_renewed_certificates(

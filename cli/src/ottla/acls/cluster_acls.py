@@ -60,12 +60,12 @@ def all_bindings(admin: "ClusterAdmin") -> list[AclBinding]:
 
 
 def create(admin: "ClusterAdmin", bindings: Iterable[AclBinding]) -> None:
-    """Create bindings; those that are there stay.
+    """Create bindings, denials first; those that are there stay.
 
     Raises:
         CommandError: the cluster refuses one; others may have been created.
     """
-    for some in _chunks(list(bindings)):
+    for some in _chunks(sorted(bindings, key=lambda each: each.permission is Permission.ALLOW)):
         creations = tuple(
             AclCreation(
                 resource_type=i8(each.kind),
@@ -83,14 +83,14 @@ def create(admin: "ClusterAdmin", bindings: Iterable[AclBinding]) -> None:
                 raise CommandError(_refusal(result.error_code, result.error_message))
 
 
-def delete(admin: "ClusterAdmin", bindings: Iterable[AclBinding]) -> int:
-    """Delete bindings; return how many there were.
+def delete(admin: "ClusterAdmin", bindings: Iterable[AclBinding]) -> list[AclBinding]:
+    """Delete bindings, denials last; return those that were there.
 
     Raises:
         CommandError: the cluster refuses; others may have been deleted.
     """
-    count = 0
-    for some in _chunks(list(bindings)):
+    found: list[AclBinding] = []
+    for some in _chunks(sorted(bindings, key=lambda each: each.permission is Permission.DENY)):
         filters = tuple(
             DeleteAclsFilter(
                 resource_type_filter=i8(each.kind),
@@ -103,11 +103,13 @@ def delete(admin: "ClusterAdmin", bindings: Iterable[AclBinding]) -> int:
             )
             for each in some
         )
-        for result in admin.ask(DeleteAclsRequest(filters=filters)).filter_results:
+        results = admin.ask(DeleteAclsRequest(filters=filters)).filter_results
+        for binding, result in zip(some, results, strict=True):
             if result.error_code is not ErrorCode.none:
                 raise CommandError(_refusal(result.error_code, result.error_message))
-            count += len(result.matching_acls)
-    return count
+            if result.matching_acls:
+                found.append(binding)
+    return found
 
 
 def _chunks(bindings: Sequence[AclBinding]) -> Iterable[Sequence[AclBinding]]:

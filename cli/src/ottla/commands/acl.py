@@ -125,15 +125,16 @@ def remove(
 
       ottla acl remove flights write 'topic:flights-*' --yes
     """
+    from ottla.acls.binding_words import sorted_bindings  # noqa: PLC0415
     from ottla.acls.cluster_acls import delete  # noqa: PLC0415
 
     bindings = _bindings(principal, operations, resources, hosts, deny=deny)
     with cluster_admin(bootstrap, properties) as admin:
         ask_at_terminal(f"Remove {len(bindings)} access control lists?", yes=yes)
-        count = delete(admin, bindings)
-    if count < len(bindings):
-        note(f"{len(bindings) - count} of {len(bindings)} were not there")
-    _report("removed", bindings, as_json=as_json)
+        removed = delete(admin, bindings)
+    if len(removed) < len(bindings):
+        note(f"{len(bindings) - len(removed)} of {len(bindings)} were not there")
+    _report("removed", sorted_bindings(removed), as_json=as_json)
 
 
 def apply(

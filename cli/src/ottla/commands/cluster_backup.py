@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 OLDER_THAN_LOGS = (
     "a backup is older than the logs: topics, settings and in-sync replicas that have changed since are as they were,"
-    " and a replica that was in sync then may lead without what was acknowledged since. Where the log directories are"
+    " and a replica that was in sync then may lead without what was acknowledged since; access control lists, users,"
+    " delegation tokens and quotas that were taken back since are there again. Where the log directories are"
     " there, `ottla cluster recover` with --backup FILE knows better"
 )
 

@@ -301,10 +301,16 @@ def _note_doubts(draft: RecoveryDraft, facts: Sequence[BrokerFacts], newest: Sta
                     f"broker {each.broker_id}: the copy of the state in {directory.path} may not be the newest: "
                     f"{directory.copy_problem}"
                 )
+    if newest is not None and not all(each.copy_is_sure for each in facts):
+        draft.notes.append(
+            "settings, access control lists, users, delegation tokens and quotas are those of the newest copy. They "
+            "may have changed since, so look through them before clients come back"
+        )
     if newest is None:
         draft.notes.append(
-            "there is no copy of the state: settings of brokers and groups, links, and levels of features are lost. "
-            "What was linked to another cluster is written here from now on"
+            "there is no copy of the state: settings of brokers and groups, links, access control lists, users, "
+            "delegation tokens, quotas, and levels of features are lost. What was linked to another cluster is "
+            "written here from now on"
         )
         draft.notes.append(
             f"whether brokers are missing cannot be told without a copy; inspected were those with the ids "

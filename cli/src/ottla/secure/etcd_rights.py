@@ -13,6 +13,7 @@ from ottla_core.cluster.etcd.key_range import range_end
 from ottla_core.cluster.state.keys import KeySpace
 from ottla_core.cluster.state.model import Role
 
+_PREFIX: Final = "ottla-"
 FIRST_KEY: Final = "\0"
 """Where a process reads the store's revision; nobody writes it."""
 
@@ -55,4 +56,9 @@ def users_of(cluster: str, counts: Mapping[str, int]) -> dict[str, tuple[Right, 
 
 def role_of(user: str, cluster: str) -> str:
     """Return the name of etcd's role for a user, which is for one cluster."""
-    return user if user == ETCD_ROOT_USER else f"ottla-{cluster}-{user}"
+    return user if user == ETCD_ROOT_USER else f"{_PREFIX}{cluster}-{user}"
+
+
+def is_of_cluster(role: str) -> bool:
+    """Return whether a role of etcd is for a process of some cluster."""
+    return role.startswith(_PREFIX)

@@ -3,13 +3,13 @@
 All of it may be repeated: after a failure in between, and for processes that have joined since.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import grpc
 
 from ottla.errors import CommandError
-from ottla.secure.etcd_rights import Right, role_of, users_of
+from ottla.secure.etcd_rights import Right, is_of_cluster, role_of, users_of
 from ottla.secure.holders import ETCD_ROOT_USER
 from ottla_core.cluster.etcd.connection import CHANNEL_OPTIONS
 from ottla_core.cluster.etcd.endpoints import etcd_targets
@@ -54,6 +54,7 @@ def make_users(endpoint: str, files: tuple[Path, Path, Path], cluster: str, coun
 
 def _make(auth: AuthStub, users: Mapping[str, tuple[Right, ...]], cluster: str) -> list[str]:
     known_users = set(auth.UserList(pb.AuthUserListRequest(), timeout=TIMEOUT_S).users)
+    _check_of_no_other_cluster(auth, known_users.intersection(users), cluster)
     known_roles = set(auth.RoleList(pb.AuthRoleListRequest(), timeout=TIMEOUT_S).roles)
     for user, rights in users.items():
         role = role_of(user, cluster)
@@ -71,3 +72,19 @@ def _make(auth: AuthStub, users: Mapping[str, tuple[Right, ...]], cluster: str) 
     if not auth.AuthStatus(pb.AuthStatusRequest(), timeout=TIMEOUT_S).enabled:
         auth.AuthEnable(pb.AuthEnableRequest(), timeout=TIMEOUT_S)
     return sorted(users.keys() - known_users)
+
+
+def _check_of_no_other_cluster(auth: AuthStub, users: Iterable[str], cluster: str) -> None:
+    """See that a user is a process of this cluster only; one of two clusters could write the state of either.
+
+    Raises:
+        CommandError: it is not.
+    """
+    for user in sorted(users):
+        roles = auth.UserGet(pb.AuthUserGetRequest(name=user), timeout=TIMEOUT_S).roles
+        others = [role for role in roles if is_of_cluster(role) and role != role_of(user, cluster)]
+        if others:
+            raise CommandError(
+                f"user {user} of etcd has the role {others[0]} of another cluster: users are named by role and "
+                "number, so clusters of which etcd asks for users each need an etcd of their own"
+            )

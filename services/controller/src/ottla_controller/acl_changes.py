@@ -11,7 +11,7 @@ from uuid import UUID
 
 from ottla_controller.security_level import check_security_level
 from ottla_core.acl_filters import AclFilter, check_binding
-from ottla_core.acls import AclBinding
+from ottla_core.acls import AclBinding, Permission
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import PolicyViolation
 
@@ -23,9 +23,12 @@ ACLS_MAX: Final = 50_000
 class AclPlan:
     """What is to be done.
 
+    Many bindings are written in several transactions, of which the last ones may fail: hence denials are created
+    first and deleted last.
+
     Attributes:
-        created: new bindings by their ids.
-        deleted: the ids of those that go.
+        created: new bindings by their ids, denials first.
+        deleted: the ids of those that go, denials last.
         deleted_by: what each deletion found, in order.
     """
 
@@ -63,8 +66,10 @@ def plan_alterations(
         found = [acl_id for acl_id, binding in left.items() if wanted.finds(binding)]
         deleted_by.append([left.pop(acl_id) for acl_id in found])
         deleted += found
+    deleted.sort(key=lambda acl_id: state.security.acls[acl_id].permission is Permission.DENY)
     known = set(left.values())
-    created = {new_id(): binding for binding in dict.fromkeys(creations) if binding not in known}
+    wanted_first = sorted(dict.fromkeys(creations), key=lambda binding: binding.permission is Permission.ALLOW)
+    created = {new_id(): binding for binding in wanted_first if binding not in known}
     if created and len(left) + len(created) > ACLS_MAX:
         raise PolicyViolation(
             f"there are {len(left)} access control lists, and with {len(created)} more there would be more than "

@@ -47,7 +47,7 @@ class AclController:
         return await self._changes.make(change, timeout_s=timeout_s)
 
     def _writes(self, plan: AclPlan) -> list[Write]:
-        # A denial that goes before an allowance that goes would open a door meanwhile: what is created comes first.
+        # In the plan's order, and what is created before what goes: no part of it allows more than before and after.
         return [
             *(
                 Write(key=self._keys.acl(acl_id), value=security_codec.encode_acl(binding), replaces=None)

@@ -253,10 +253,9 @@ class EtcdClient:
         """
         endpoint = self._connection.endpoint
         try:
-            call = endpoint.lease.LeaseKeepAlive(
-                timeout=ATTEMPT_TIMEOUT_S,
-                metadata=await self._connection.metadata(REQUIRE_LEADER),
-            )
+            metadata = await self._connection.metadata(REQUIRE_LEADER)
+            endpoint = self._connection.endpoint  # new credentials may have come meanwhile, and closed the former one
+            call = endpoint.lease.LeaseKeepAlive(timeout=ATTEMPT_TIMEOUT_S, metadata=metadata)
             try:
                 with timed(KEEP_ALIVE):
                     await call.write(LeaseKeepAliveRequest(id=lease_id))

@@ -121,6 +121,8 @@ class EtcdWatch:
 
     async def _one_stream(self, endpoint: Endpoint) -> AsyncGenerator[WatchBatch, None]:
         metadata = await self._connection.metadata(REQUIRE_LEADER)
+        if not self._connection.is_current(endpoint):
+            raise _Cancelled("etcd is reached with new credentials")
         call = self._call = endpoint.watch.Watch(metadata=metadata)
         try:
             async with asyncio.timeout(CREATION_TIMEOUT_S):

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import TypeVar
 
 from ottla_core.acls import ALL_OPERATIONS, AclBinding, AclOperation, PatternType, Permission, ResourceKind
-from ottla_core.cluster.state.json_fields import BadValue, JsonFields, json_bytes
+from ottla_core.cluster.state.json_fields import BadValue, JsonFields, UnknownFormat, json_bytes
 from ottla_core.cluster.state.keys import AclKey, DelegationTokenKey, ScramCredentialKey
 from ottla_core.cluster.state.security import DelegationToken, ScramCredential
 
@@ -74,8 +74,10 @@ def decode_scram_credential(key: ScramCredentialKey, value: bytes) -> ScramCrede
             server_key=b64decode(fields.text("server_key"), validate=True),
             iterations=fields.integer("iterations"),
         )
-    except binascii.Error:
-        raise BadValue(f"{key}: a field is not base64") from None
+    except UnknownFormat:
+        raise
+    except (BadValue, binascii.Error):  # their messages quote the value
+        raise BadValue(f"{key}: not readable as a credential") from None
 
 
 def encode_delegation_token(token: DelegationToken) -> bytes:

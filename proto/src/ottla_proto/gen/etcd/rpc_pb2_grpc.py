@@ -485,6 +485,11 @@ class AuthStub:
                 request_serializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserAddRequest.SerializeToString,
                 response_deserializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserAddResponse.FromString,
                 _registered_method=True)
+        self.UserGet = channel.unary_unary(
+                '/etcdserverpb.Auth/UserGet',
+                request_serializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserGetRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserGetResponse.FromString,
+                _registered_method=True)
         self.UserList = channel.unary_unary(
                 '/etcdserverpb.Auth/UserList',
                 request_serializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserListRequest.SerializeToString,
@@ -534,6 +539,12 @@ class AuthServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UserAdd(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UserGet(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -591,6 +602,11 @@ def add_AuthServicer_to_server(servicer, server):
                     servicer.UserAdd,
                     request_deserializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserAddRequest.FromString,
                     response_serializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserAddResponse.SerializeToString,
+            ),
+            'UserGet': grpc.unary_unary_rpc_method_handler(
+                    servicer.UserGet,
+                    request_deserializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserGetRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserGetResponse.SerializeToString,
             ),
             'UserList': grpc.unary_unary_rpc_method_handler(
                     servicer.UserList,
@@ -726,6 +742,33 @@ class Auth:
             '/etcdserverpb.Auth/UserAdd',
             ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserAddRequest.SerializeToString,
             ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserAddResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UserGet(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/etcdserverpb.Auth/UserGet',
+            ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserGetRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_etcd_dot_rpc__pb2.AuthUserGetResponse.FromString,
             options,
             channel_credentials,
             insecure,

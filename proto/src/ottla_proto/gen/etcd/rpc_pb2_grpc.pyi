@@ -146,6 +146,7 @@ class AuthStub:
     AuthEnable: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthEnableRequest, _rpc_pb2.AuthEnableResponse]
     AuthStatus: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthStatusRequest, _rpc_pb2.AuthStatusResponse]
     UserAdd: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthUserAddRequest, _rpc_pb2.AuthUserAddResponse]
+    UserGet: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthUserGetRequest, _rpc_pb2.AuthUserGetResponse]
     UserList: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthUserListRequest, _rpc_pb2.AuthUserListResponse]
     UserGrantRole: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthUserGrantRoleRequest, _rpc_pb2.AuthUserGrantRoleResponse]
     RoleAdd: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthRoleAddRequest, _rpc_pb2.AuthRoleAddResponse]
@@ -159,6 +160,7 @@ class AuthAsyncStub(AuthStub):
     AuthEnable: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthEnableRequest, _rpc_pb2.AuthEnableResponse]  # type: ignore[assignment]
     AuthStatus: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthStatusRequest, _rpc_pb2.AuthStatusResponse]  # type: ignore[assignment]
     UserAdd: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthUserAddRequest, _rpc_pb2.AuthUserAddResponse]  # type: ignore[assignment]
+    UserGet: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthUserGetRequest, _rpc_pb2.AuthUserGetResponse]  # type: ignore[assignment]
     UserList: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthUserListRequest, _rpc_pb2.AuthUserListResponse]  # type: ignore[assignment]
     UserGrantRole: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthUserGrantRoleRequest, _rpc_pb2.AuthUserGrantRoleResponse]  # type: ignore[assignment]
     RoleAdd: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthRoleAddRequest, _rpc_pb2.AuthRoleAddResponse]  # type: ignore[assignment]
@@ -193,6 +195,13 @@ class AuthServicer(metaclass=_abc_1.ABCMeta):
         request: _rpc_pb2.AuthUserAddRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rpc_pb2.AuthUserAddResponse, _abc.Awaitable[_rpc_pb2.AuthUserAddResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def UserGet(
+        self,
+        request: _rpc_pb2.AuthUserGetRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rpc_pb2.AuthUserGetResponse, _abc.Awaitable[_rpc_pb2.AuthUserGetResponse]]: ...
 
     @_abc_1.abstractmethod
     def UserList(

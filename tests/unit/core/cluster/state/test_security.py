@@ -112,13 +112,27 @@ def test_a_value_of_a_later_format_is_refused_as_such(kind: str) -> None:
     [
         ("acl", security_codec.encode_acl(BINDING).replace(b'"kind":2', b'"kind":99'), "kind.*99"),
         ("acl", security_codec.encode_acl(BINDING).replace(b'"operation":3', b'"operation":1'), "operation"),
-        ("scram_credential", b'{"salt":"!","stored_key":"","server_key":"","iterations":1}', "not base64"),
+        (
+            "scram_credential",
+            b'{"salt":"!","stored_key":"","server_key":"","iterations":1}',
+            "not readable as a credential",
+        ),
         ("quotas", b'{"quotas":{"producer_byte_rate":"1"}}', "producer_byte_rate"),
     ],
 )
 def test_a_bad_value_is_refused_by_name(kind: str, value: bytes, named: str) -> None:
     with pytest.raises(BadValue, match=named):
         DECODERS[kind](value)
+
+
+@pytest.mark.parametrize(
+    "value", [b'["SECRET"]', b"SECRET", b'{"salt":"SECRET!","stored_key":"","server_key":"","iterations":1}',
+              b'{"salt":"","stored_key":["SECRET"],"server_key":"","iterations":1}']
+)  # fmt: skip
+def test_what_a_bad_credential_holds_is_in_no_message(value: bytes) -> None:
+    with pytest.raises(BadValue) as refused:
+        DECODERS["scram_credential"](value)
+    assert "SECRET" not in str(refused.value)
 
 
 def entry(key: str, value: bytes, revision: int = 7) -> KeyValue:
