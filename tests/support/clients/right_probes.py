@@ -277,6 +277,23 @@ PROBES: Final[Sequence[Probe]] = (
         lambda things: {"timeout": TIMEOUT, "topics": [{"name": None, "topic_id": things.ids[HIDDEN]}]},
     ),
     Probe(
+        "DeleteTopics by what is no name",
+        20,
+        6,
+        lambda things: {
+            "timeout": TIMEOUT,
+            "topics": [
+                {"name": ABSENT, "topic_id": things.ids[HIDDEN]},
+                {"name": SEEN, "topic_id": things.ids[HIDDEN]},
+                {"name": None, "topic_id": None},
+                {"name": None, "topic_id": UUID(int=1)},
+                {"name": ABSENT, "topic_id": None},
+                {"name": HIDDEN, "topic_id": None},
+                {"name": HIDDEN, "topic_id": None},
+            ],
+        },
+    ),
+    Probe(
         "DeleteRecords",
         21,
         2,

@@ -211,7 +211,7 @@ APIS: Mapping[int, Api] = dict(
             API_VERSIONS_KEY, lambda broker, request: api_versions.handle(broker, request, APIS.values()), open_to_all
         ),
         _api(19, create_topics.handle, checks.create_topics),
-        _api(20, delete_topics.handle, checks.delete_topics),
+        _api(20, delete_topics.handle, in_handler),
         _api(
             21,
             delete_records.handle,

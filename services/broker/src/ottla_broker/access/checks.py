@@ -4,10 +4,9 @@ Source: Kafka's KafkaApis and ControllerApis; which errors stand where, `refusal
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final
-from uuid import UUID
 
 from ottla_broker.access.refusals import list_of_answers, part_refusal, refusal
 from ottla_broker.access.sifting import Check, Sifted, decoded
@@ -16,7 +15,6 @@ from ottla_broker.broker import Broker, Request
 from ottla_core.acls import CLUSTER_NAME, AclOperation, ResourceKind
 from ottla_core.cluster.controller_rpc.controller_api import ConfigResourceType
 from ottla_core.errors import KafkaError
-from ottla_core.wire.conversion import item_type, message_of
 
 NameOf = Callable[[Broker, Any], str | None]
 """Returns the name of the resource that an item is about; None if the item names nothing that is there."""
@@ -197,50 +195,6 @@ def _without_settings(broker: Broker, request: Request, topic: Any) -> Any:
     return replace(
         topic, topic_config_error_code=code.value, num_partitions=NOT_TOLD, replication_factor=NOT_TOLD, configs=None
     )
-
-
-def delete_topics(broker: Broker, request: Request) -> Sifted | None:
-    """Take DELETE on the topic or on the cluster; a topic that the client may not see keeps its name to itself."""
-    authorization = broker.authorization
-    if authorization.permits_on_cluster(request, AclOperation.DELETE, is_listing=True):
-        return None
-    by_name = "topics" not in {field.name for field in fields(request.message)}
-    requested = "topic_names" if by_name else "topics"
-    left, denied = [], []
-    for item in getattr(request.message, requested):
-        told = _denied_deletion(broker, request, item if by_name else item.name, None if by_name else item.topic_id)
-        if told is None:
-            left.append(item)
-        else:
-            denied.append(told)
-    if not denied:
-        return None
-    response = request.codec.response_type
-    answers = tuple(message_of(item_type(response, "responses"), **each) for each in denied)
-    rest = replace(request.message, **{requested: tuple(left)}) if left else None
-    return Sifted(rest, (message_of(response, responses=answers),), "responses")
-
-
-def _denied_deletion(
-    broker: Broker, request: Request, name: str | None, topic_id: UUID | None
-) -> dict[str, object] | None:
-    """Return what is told of a topic that the client may not delete; None if it may, or if there is none."""
-
-    def permits(operation: AclOperation, topic: str) -> bool:
-        return broker.authorization.permits(request, operation, ResourceKind.TOPIC, topic)
-
-    code = denial(ResourceKind.TOPIC).code
-    if name is not None:
-        if permits(AclOperation.DESCRIBE, name) and (
-            name not in broker.state.topics or permits(AclOperation.DELETE, name)
-        ):
-            return None
-        return {"name": name, "topic_id": topic_id, "error_code": code}
-    found = broker.state.topics_by_id.get(topic_id) if topic_id is not None else None
-    if found is None or permits(AclOperation.DELETE, found.name):
-        return None
-    shown = found.name if permits(AclOperation.DESCRIBE, found.name) else None
-    return {"name": shown, "topic_id": topic_id, "error_code": code}
 
 
 def init_producer_id(broker: Broker, request: Request) -> Sifted | None:

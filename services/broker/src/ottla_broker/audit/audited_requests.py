@@ -54,7 +54,8 @@ def _deleted_topics(message: Any, topic_name: TopicName) -> Iterator[str]:
     for name in getattr(message, "topic_names", ()):
         yield f"TOPIC:{name}"
     for topic in getattr(message, "topics", ()):
-        yield f"TOPIC:{topic.name or topic_name(topic.topic_id) or topic.topic_id}"
+        named = topic.name or topic_name(topic.topic_id) or topic.topic_id
+        yield f"TOPIC:{named}" if not topic.name or topic.topic_id is None else f"TOPIC:{named} {topic.topic_id}"
 
 
 def _created_acls(message: Any, _topic_name: TopicName) -> Iterator[str]:
