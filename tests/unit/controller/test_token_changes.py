@@ -1,9 +1,18 @@
 """What becomes of changes to delegation tokens, as a table; the order of refusals is Kafka's."""
 
+from dataclasses import replace
+
 import pytest
 from kio.schema.errors import ErrorCode
 
-from ottla_controller.token_changes import altered_token, created_token, ended_tokens
+from ottla_controller.token_changes import (
+    PRINCIPALS_BYTES_MAX,
+    RENEWERS_MAX,
+    TOKENS_OF_A_REQUESTER_MAX,
+    altered_token,
+    created_token,
+    ended_tokens,
+)
 from ottla_core.cluster.controller_rpc.login_api import NewToken, TokenLifetime
 from ottla_core.cluster.state.features import FinalizedFeatures
 from ottla_core.cluster.state.model import ClusterState
@@ -94,3 +103,25 @@ def test_a_token_that_has_expired_can_be_deleted_and_nothing_else() -> None:
     assert altered_token(lifetime(lifetime_ms=-1, renews=False), state_of(TOKEN), late) is None
     assert [*ended_tokens(state_of(TOKEN), late)] == [TOKEN]
     assert not [*ended_tokens(state_of(TOKEN), NOW + 100)]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        replace(ASKED, renewers=tuple(f"User:{number}" for number in range(RENEWERS_MAX + 1))),
+        replace(ASKED, renewers=("User:" + "a" * PRINCIPALS_BYTES_MAX,)),
+        replace(ASKED, owner="User:" + "ä" * (PRINCIPALS_BYTES_MAX // 2)),
+    ],
+)
+def test_a_token_of_many_or_long_names_is_refused(asked: NewToken) -> None:
+    with pytest.raises(CodedError, match="at most 50 renewers") as refused:
+        created_token(asked, state_of(), NOW)
+    assert refused.value.code is ErrorCode.policy_violation
+
+
+def test_one_who_has_asked_for_many_tokens_gets_no_more_and_others_do() -> None:
+    tokens = [replace(TOKEN, token_id=str(number)) for number in range(TOKENS_OF_A_REQUESTER_MAX)]
+    with pytest.raises(CodedError, match="User:root has asked for 2000"):
+        created_token(ASKED, state_of(*tokens), NOW)
+    assert created_token(replace(ASKED, requester="User:carl"), state_of(*tokens), NOW).requester == "User:carl"
+    assert created_token(ASKED, state_of(*tokens[1:]), NOW).requester == "User:root"

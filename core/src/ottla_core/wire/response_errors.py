@@ -21,9 +21,30 @@ def errors_in(response: Entity) -> Iterator[ErrorCode]:
     return iter(()) if find is None else find(response)
 
 
+def outcomes_in(response: Entity) -> Iterator[ErrorCode]:
+    """Yield what became of every part of a request: its error, or `none`.
+
+    A response counts by its parts if it has any; its own code only if that is an error.
+    """
+    places = _places(type(response))
+    if places is None:
+        return
+    own, nested = places
+    has_parts = False
+    for name, _ in nested:
+        for part in _held(response, name):
+            for code in outcomes_in(part):
+                has_parts = True
+                yield code
+    for name in own:
+        code = getattr(response, name)
+        if code or not has_parts:
+            yield code
+
+
 @cache
-def _finder(message: type) -> ErrorsIn | None:
-    """Return what finds the errors in messages of a class; None if they have no place for any."""
+def _places(message: type) -> tuple[tuple[str, ...], tuple[tuple[str, ErrorsIn], ...]] | None:
+    """Return the fields of a class that are errors, and those whose messages have errors; None without any."""
     if not is_dataclass(message):
         return None
     hints = get_type_hints(message)
@@ -34,19 +55,31 @@ def _finder(message: type) -> ErrorsIn | None:
         for kind in _types_in(hints[field.name])
         if (found := _finder(kind)) is not None
     )
-    if not own and not nested:
+    return (own, nested) if own or nested else None
+
+
+@cache
+def _finder(message: type) -> ErrorsIn | None:
+    """Return what finds the errors in messages of a class; None if they have no place for any."""
+    places = _places(message)
+    if places is None:
         return None
+    own, nested = places
 
     def find(entity: Any) -> Iterator[ErrorCode]:
         for name in own:
             if code := getattr(entity, name):  # ErrorCode.none is 0
                 yield code
         for name, find_in in nested:
-            held = getattr(entity, name)
-            for each in held if isinstance(held, tuple) else () if held is None else (held,):
+            for each in _held(entity, name):
                 yield from find_in(each)
 
     return find
+
+
+def _held(entity: Any, name: str) -> tuple[Any, ...]:
+    held = getattr(entity, name)
+    return held if isinstance(held, tuple) else () if held is None else (held,)
 
 
 def _types_in(hint: Any) -> Iterator[Any]:

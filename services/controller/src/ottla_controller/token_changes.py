@@ -18,6 +18,11 @@ from ottla_core.errors import CodedError
 
 TOKENS_MAX: Final = 100_000
 """Every process has all tokens in memory."""
+TOKENS_OF_A_REQUESTER_MAX: Final = 2_000
+"""Any client that has logged in may ask for tokens; one of them alone must not use up `TOKENS_MAX`."""
+RENEWERS_MAX: Final = 50
+PRINCIPALS_BYTES_MAX: Final = 4096
+"""Of a token: its owner, requester and renewers."""
 TIME_MS_MAX: Final = 2**63 - 1
 
 
@@ -33,6 +38,12 @@ def created_token(asked: NewToken, state: ClusterState, now_ms: int) -> Delegati
         return known
     if len(state.security.delegation_tokens) >= TOKENS_MAX:
         raise CodedError(ErrorCode.policy_violation, f"there are {TOKENS_MAX} delegation tokens already")
+    _check_size(asked)
+    own = sum(each.requester == asked.requester for each in state.security.delegation_tokens.values())
+    if own >= TOKENS_OF_A_REQUESTER_MAX:
+        raise CodedError(
+            ErrorCode.policy_violation, f"{asked.requester} has asked for {own} delegation tokens that have not ended"
+        )
     latest_ms = min(now_ms + asked.max_lifetime_ms, TIME_MS_MAX)
     return DelegationToken(
         token_id=asked.token_id,
@@ -43,6 +54,20 @@ def created_token(asked: NewToken, state: ClusterState, now_ms: int) -> Delegati
         expires_ms=min(latest_ms, now_ms + asked.lifetime_ms),
         max_lifetime_ms=latest_ms,
     )
+
+
+def _check_size(asked: NewToken) -> None:
+    """See that a token has no more than a value in etcd, and every process's memory, has room for.
+
+    Raises:
+        CodedError: it has.
+    """
+    size_bytes = sum(len(each.encode()) for each in (asked.owner, asked.requester, *asked.renewers))
+    if len(asked.renewers) > RENEWERS_MAX or size_bytes > PRINCIPALS_BYTES_MAX:
+        raise CodedError(
+            ErrorCode.policy_violation,
+            f"a delegation token has at most {RENEWERS_MAX} renewers, and {PRINCIPALS_BYTES_MAX} bytes of names",
+        )
 
 
 def altered_token(asked: TokenLifetime, state: ClusterState, now_ms: int) -> DelegationToken | None:

@@ -12,7 +12,7 @@ from ottla_broker.authorization import caller_of
 from ottla_broker.broker import Broker, Request
 from ottla_broker.outcome import Answer, Outcome
 from ottla_core.slices import Unfinished, started
-from ottla_core.wire.response_errors import errors_in
+from ottla_core.wire.response_errors import outcomes_in
 
 
 def audited(handler: Handler) -> Handler:
@@ -66,15 +66,12 @@ def _note(audit: AuditLog, caller: Caller, resources: list[str], request: Reques
     response: Any = getattr(request, "answer", None)  # of a request that is handled in parts
     if response is None and answer:
         response = request.codec.read_response(b"".join(part for part in answer if isinstance(part, bytes)))
-    errors = Counter(code.name.upper() for code in errors_in(response)) if response is not None else Counter[str]()
+    outcomes = list(outcomes_in(response)) if response is not None else []
+    errors = Counter(code.name.upper() for code in outcomes if code)
     if not errors:
         result = AuditResult.DONE
-    elif all(name.endswith("AUTHORIZATION_FAILED") for name in errors) and _none_is_left(errors, resources):
+    elif errors.total() == len(outcomes) and all(name.endswith("AUTHORIZATION_FAILED") for name in errors):
         result = AuditResult.DENIED
     else:
         result = AuditResult.FAILED
     audit.note_change(caller, resources, result, errors)
-
-
-def _none_is_left(errors: Counter[str], resources: list[str]) -> bool:
-    return errors.total() >= len(resources)

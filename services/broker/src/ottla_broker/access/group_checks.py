@@ -17,7 +17,7 @@ from ottla_broker.access.sifting import Check, Sifted, decoded
 from ottla_broker.authorization import denial
 from ottla_broker.broker import Broker, Request
 from ottla_core.acls import AclOperation, ResourceKind
-from ottla_core.errors import KafkaError
+from ottla_core.errors import KafkaError, UnknownTopicId
 from ottla_core.wire.conversion import item_type
 from ottla_core.wire.group_responses import OFFSET_FETCH
 
@@ -37,6 +37,10 @@ def _topics(operation: AclOperation, group_operation: AclOperation) -> Check:
 
         def error_of(topic: Any) -> KafkaError | None:
             name = topic_of(broker, topic)
+            if name is None and getattr(topic, "topic_id", None) is not None:
+                return UnknownTopicId(
+                    "This server does not host this topic ID."
+                )  # the coordinator may see it already
             if name is None or authorization.permits(request, operation, ResourceKind.TOPIC, name):
                 return None
             return denial(ResourceKind.TOPIC)
