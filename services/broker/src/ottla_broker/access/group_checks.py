@@ -37,10 +37,9 @@ def _topics(operation: AclOperation, group_operation: AclOperation) -> Check:
 
         def error_of(topic: Any) -> KafkaError | None:
             name = topic_of(broker, topic)
+            # The coordinator may see the topic already.
             if name is None and getattr(topic, "topic_id", None) is not None:
-                return UnknownTopicId(
-                    "This server does not host this topic ID."
-                )  # the coordinator may see it already
+                return UnknownTopicId("This server does not host this topic ID.")
             if name is None or authorization.permits(request, operation, ResourceKind.TOPIC, name):
                 return None
             return denial(ResourceKind.TOPIC)
