@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from ottla_broker import fetch_reading
 from ottla_broker.fetch_reading import FetchTerms, Found, Reading, look, note_told
 from ottla_broker.fetch_sessions import FetchSession
 from ottla_broker.log.partition.read_isolation import ReadIsolation
@@ -326,6 +327,43 @@ def test_a_reader_that_knows_an_error_hears_when_it_is_gone(partitions: Readable
     partitions.add()
     assert news(session, partitions)[0].error_code is ErrorCode.none
     assert news(session, partitions) == {}
+
+
+def test_of_a_large_session_a_part_is_looked_at_and_all_have_their_turn(
+    partitions: ReadablePartitions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of these partitions is here, so each has an error, and none is ever settled."""
+    monkeypatch.setattr(fetch_reading, "LOOKS_MAX", 10)
+    session = session_of(*(asked(index) for index in range(25)))
+    told = [set(news(session, partitions)) for _ in range(5)]
+    assert [len(each) for each in told] == [10] * 5
+    assert set().union(*told[:3]) == set(range(25))
+    assert look(session, terms(), partitions, only_news=True).is_urgent
+    assert len(full(session, partitions)) == 25
+    follower = session_of(*(asked(index) for index in range(25)), follower=contact())
+    assert len(news(follower, partitions)) == 25
+
+
+def test_a_reader_of_many_partitions_is_answered_at_once_until_all_were_looked_at(
+    partitions: ReadablePartitions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch_reading, "LOOKS_MAX", 2)
+    session = session_of(*(asked(index) for index in range(3)))
+    for index in range(3):
+        filled(partitions, index)
+    readings = []
+    for _ in range(2):
+        readings.append(look(session, terms(), partitions, only_news=True))
+        note_told(session, readings[-1])
+        for found in readings[-1].found:
+            session.ask(TOPIC, asked(found.wanted.asked.partition, 1))
+    given = [
+        {found.wanted.asked.partition for found in reading.found if found.outcome.records} for reading in readings
+    ]
+    assert given[0] | given[1] == {0, 1, 2}
+    for _ in range(3):
+        news(session, partitions)
+    assert not session.dirty
 
 
 def test_a_partition_made_anew_is_watched_instead_of_the_former(partitions: ReadablePartitions) -> None:

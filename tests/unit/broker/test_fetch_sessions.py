@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla_broker import fetch_sessions
 from ottla_broker.fetch_sessions import (
     EPOCH_MAX,
     EVICTION_MS_MIN,
@@ -194,6 +195,20 @@ def test_readers_cannot_fill_the_memory_with_partitions() -> None:
 
 
 # Watching
+
+
+def test_a_session_that_grows_too_large_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_sessions, "SESSION_PARTITIONS_MAX", 5)
+    cache = cache_of(1000)
+    assert not cache.keep(reader_of(6), 0)
+    session, follower = reader_of(5), follower_of(6)
+    assert cache.keep(session, 0)
+    assert cache.keep(follower, 0)
+    session.ask("another", asked(0))
+    cache.resumed(session, 1)
+    assert session.id == NO_SESSION
+    cache.resumed(follower, 1)
+    assert follower.id != NO_SESSION
 
 
 def test_a_session_that_is_displaced_watches_nothing_and_its_wait_ends(partitions: ReadablePartitions) -> None:

@@ -10,7 +10,8 @@ Source of the rules: Kafka's ReplicaManager and Partition.
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from itertools import islice
+from typing import Final, NamedTuple, Protocol
 
 from kio.schema.errors import ErrorCode
 
@@ -27,6 +28,8 @@ from ottla_core.wire.fetch_response import NO_PREFERRED_REPLICA, PartitionFetche
 from ottla_core.wire.replica_fetch_request import PartitionAsked
 
 NO_EPOCH = -1
+LOOKS_MAX: Final = 10_000
+"""Partitions that a fetch of a session looks at, which takes some 50 ms."""
 
 Outcome = PartitionFetched[LogSlice]
 
@@ -122,6 +125,9 @@ class Reading:
 def look(session: FetchSession, terms: FetchTerms, source: PartitionSource, *, only_news: bool) -> Reading:
     """Look at the dirty partitions of a session.
 
+    Of a session that has very many of them the first ones are looked at, and the reader is answered at once so that
+    it comes for the others. Followers are not held up in this way.
+
     Args:
         session: the reader's.
         terms: what the request says.
@@ -130,7 +136,10 @@ def look(session: FetchSession, terms: FetchTerms, source: PartitionSource, *, o
     """
     isolation = isolation_of(is_replica=session.follower is not None, read_committed=terms.read_committed)
     reading = Reading(terms.bytes_max, isolation)
-    for wanted in tuple(session.dirty):
+    # Requests of a session may be small however large it is, so the number of looks is limited in its stead.
+    looks_max = LOOKS_MAX if only_news and session.follower is None else None
+    reading.is_urgent = looks_max is not None and len(session.dirty) > looks_max
+    for wanted in tuple(islice(session.dirty, looks_max)):
         if only_news and reading.is_full and not (wanted.is_unrecorded and session.follower):
             continue
         found = _look_at(wanted, session, terms, source, reading)
@@ -150,6 +159,7 @@ def note_told(session: FetchSession, reading: Reading) -> None:
     for wanted, partition, outcome, stays_dirty in reading.found:
         if outcome.error_code is not ErrorCode.none:
             wanted.told_high_watermark = NEVER_TOLD  # so that the reader hears of it when the error is gone
+            session.move_to_end(wanted)  # so that the others have their turn
             continue
         wanted.told_high_watermark = outcome.high_watermark
         wanted.told_log_start_offset = outcome.log_start_offset

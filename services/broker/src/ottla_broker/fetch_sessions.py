@@ -40,6 +40,8 @@ EVICTION_MS_MIN: Final = 120_000
 """How long a session is safe: from its last request, and from its beginning against larger ones."""
 PARTITIONS_PER_SLOT_MAX: Final = 1000
 """Partitions that readers other than followers may keep in all sessions together, for each slot of the cache."""
+SESSION_PARTITIONS_MAX: Final = 100_000
+"""Partitions that a reader other than a follower may keep in one session; one with more asks for all, every time."""
 
 NEVER_TOLD: Final = -1
 
@@ -303,14 +305,14 @@ class FetchSessionCache:
             return
         session.epoch = _next_epoch(session.epoch)
         self._touch(session, now_ms)
-        if session.follower is None and not self._has_room(0):
+        if session.follower is None and not self._has_room(session, 0):
             self.remove(session.id)
 
     def keep(self, session: FetchSession, now_ms: int) -> bool:
         """Give a new session a slot and an id, if there is one for it."""
         size = session.size
         is_follower = session.follower is not None
-        if not (is_follower or self._has_room(size)):
+        if not (is_follower or self._has_room(session, size)):
             return False
         if len(self._sessions) >= self._slots and not self._evict((is_follower, size, 0), now_ms):
             return False
@@ -336,8 +338,11 @@ class FetchSessionCache:
             session.waiting.hurry()
         session.unwatch_all()
 
-    def _has_room(self, size: int) -> bool:
-        return self.partition_count + size <= self._slots * PARTITIONS_PER_SLOT_MAX
+    def _has_room(self, session: FetchSession, more: int) -> bool:
+        return (
+            session.size <= SESSION_PARTITIONS_MAX
+            and self.partition_count + more <= self._slots * PARTITIONS_PER_SLOT_MAX
+        )
 
     def _touch(self, session: FetchSession, now_ms: int) -> None:
         """Move a session to its place among those that were used last, and among those that could be displaced."""

@@ -22,6 +22,7 @@ from ottla_broker.fetch_sessions import (
     INITIAL_EPOCH,
     NO_SESSION,
     FetchSession,
+    FetchSessionIdNotFound,
     InvalidFetchSessionEpoch,
     Named,
 )
@@ -105,15 +106,18 @@ class _Fetch:
         message, version = request.message, request.version
         follower = _follower(broker, message, version)
         epoch = message.session_epoch if version >= FIRST_VERSION_WITH_SESSIONS else FINAL_EPOCH
-        self._wants_session = epoch == INITIAL_EPOCH
+        is_allowed = follower is None or broker.authorization.permits_on_cluster(request, AclOperation.CLUSTER_ACTION)
+        self._wants_session = epoch == INITIAL_EPOCH and is_allowed
         if epoch in ASKING_FOR_EVERYTHING:
             self.session = FetchSession(follower=follower, uses_topic_ids=version >= FIRST_VERSION_BY_TOPIC_ID)
             if version >= FIRST_VERSION_WITH_SESSIONS and message.session_id != NO_SESSION:
                 broker.fetch_sessions.remove(message.session_id)
             _ask(self.session, message, version)
-        else:
+        elif is_allowed:
             self.session = self._go_on(follower)
-        self.terms = _terms(broker, request, self.session.follower)
+        else:
+            raise FetchSessionIdNotFound("who may not replicate has no fetch session")
+        self.terms = _terms(broker, request, self.session.follower, is_allowed=is_allowed)
 
     def _go_on(self, follower: FollowerContact | None) -> FetchSession:
         """Return the session that the request refers to, with what the request adds and removes."""
@@ -260,13 +264,13 @@ def _follower(broker: Broker, message: Any, version: int) -> FollowerContact | N
     return FollowerContact(replica_id, epoch, _monotonic_ms(broker))
 
 
-def _terms(broker: Broker, request: Request, follower: FollowerContact | None) -> FetchTerms:
+def _terms(broker: Broker, request: Request, follower: FollowerContact | None, *, is_allowed: bool) -> FetchTerms:
     message, config = request.message, broker.config
     bytes_max = min(message.max_bytes, config.fetch_max_bytes)
     if broker.quotas.are_on:
         if follower is None:
             bytes_max = broker.quotas.fetch_bytes_max(request.connection, request.header.client_id, bytes_max)
-        elif request.connection.charge is not None:
+        elif request.connection.charge is not None and is_allowed:
             request.connection.charge.is_exempt = True  # what replicas copy has rates of its own
     if follower is not None:
         return FetchTerms(
