@@ -1,6 +1,7 @@
 """Quotas of clients on a real broker: what is answered, what is not read, and that changes hold at once."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -229,6 +230,17 @@ def test_who_has_too_many_partitions_made_is_refused_until_the_debt_is_paid(
         assert second.throttle_time > timedelta(0)
         third = client.ask(create_topic_request(f"{topic}-3", partitions=1), within_s=60)
         assert third.topics[0].error_code is ErrorCode.none, "the connection was not read until then"
+
+
+def test_topics_that_are_created_by_asking_for_them_count_as_well(cluster: OttlaCluster, topic: str) -> None:
+    assert altered(cluster, {"user": "ANONYMOUS"}, {"controller_mutation_rate": 1.0}).error_code == 0
+    wanted = replace(metadata_request([f"{topic}-by-itself-{n}" for n in range(14)]), allow_auto_topic_creation=True)
+    with RawClient.to(cluster.bootstrap) as client:
+        answer = client.ask(wanted)
+        codes = [each.error_code for each in answer.topics]
+        assert set(codes) == {ErrorCode.none, ErrorCode.leader_not_available}
+        assert codes.count(ErrorCode.none) <= 12, "one window's worth, and one that leads into debt"
+        assert answer.throttle_time > timedelta(0)
 
 
 def test_a_quota_that_is_removed_holds_no_more(cluster: OttlaCluster, topic: str) -> None:

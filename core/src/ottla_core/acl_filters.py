@@ -18,6 +18,7 @@ from ottla_core.acls import (
     ResourceKind,
 )
 from ottla_core.errors import InvalidRequest
+from ottla_core.plain_address import plain_address
 
 ANY: Final = 1
 """In place of a kind, an operation or a permission: whichever it is."""
@@ -55,7 +56,7 @@ class AclFilter:
         return (
             self.kind in {None, binding.kind}
             and self.principal in {None, binding.principal}
-            and self.host in {None, binding.host}
+            and (self.host is None or plain_address(self.host) == plain_address(binding.host))
             and self.operation in {None, operation}
             and self.permission in {None, binding.permission}
             and self._finds_pattern(binding)

@@ -12,11 +12,12 @@ Source: StandardAuthorizerData of Kafka 4 (rules), Authorizer.authorizeByResourc
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ottla_core.acls import WILDCARD, AclBinding, AclOperation, PatternType, Permission, ResourceKind
+from ottla_core.plain_address import plain_address
 from ottla_core.principal import USER, Principal
 
 IMPLIES_DESCRIBE: Final = frozenset(
@@ -25,6 +26,7 @@ IMPLIES_DESCRIBE: Final = frozenset(
 IMPLIES_DESCRIBE_CONFIGS: Final = frozenset({AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS})
 EVERYBODY: Final = str(Principal(USER, WILDCARD))
 """The principal of bindings that are for whoever it is."""
+QUESTIONS_REMEMBERED_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,9 @@ class AclTable:
         prefixed: dict[tuple[ResourceKind, str], list[AclBinding]] = defaultdict(list)
         by_kind: dict[ResourceKind, list[AclBinding]] = defaultdict(list)
         lengths: dict[ResourceKind, set[int]] = defaultdict(set)
-        for binding in bindings:
+        for written in bindings:
+            host = plain_address(written.host)
+            binding = written if host == written.host else replace(written, host=host)
             by_kind[binding.kind].append(binding)
             if binding.pattern is PatternType.LITERAL:
                 literal[binding.kind, binding.name].append(binding)
@@ -62,6 +66,7 @@ class AclTable:
         self._prefix_lengths: Mapping[ResourceKind, list[int]] = {
             kind: sorted(each) for kind, each in lengths.items()
         }
+        self._some_allowed: dict[tuple[Principal, str, AclOperation, ResourceKind], bool] = {}
 
     def decide(
         self,
@@ -100,19 +105,35 @@ class AclTable:
     def allows_some(self, principal: Principal, host: str, operation: AclOperation, kind: ResourceKind) -> bool:
         """Return whether a principal may do an operation on at least one resource that might exist.
 
-        An operation is not implied by another one here, as in Kafka.
+        An operation is not implied by another one here, as in Kafka. All bindings of the kind are gone through once
+        for each question, as the answer is remembered.
         """
+        question = (principal, host, operation, kind)
+        is_allowed = self._some_allowed.get(question)
+        if is_allowed is None:
+            if len(self._some_allowed) >= QUESTIONS_REMEMBERED_MAX:
+                self._some_allowed.clear()
+            is_allowed = self._some_allowed[question] = self._decide_some(principal, host, operation, kind)
+        return is_allowed
+
+    def _decide_some(self, principal: Principal, host: str, operation: AclOperation, kind: ResourceKind) -> bool:
         named = str(principal)
         mine = [
             binding
             for binding in self._by_kind.get(kind, ())
             if _is_for(binding, named, host) and binding.operation in {None, operation}
         ]
-        denying = [binding for binding in mine if binding.permission is Permission.DENY]
-        if any(each.pattern is PatternType.LITERAL and each.name == WILDCARD for each in denying):
+        denials = [binding for binding in mine if binding.permission is Permission.DENY]
+        names = {each.name for each in denials if each.pattern is PatternType.LITERAL}
+        prefixes = {each.name for each in denials if each.pattern is PatternType.PREFIXED}
+        if WILDCARD in names:
             return False
-        allowing = [binding for binding in mine if binding.permission is Permission.ALLOW]
-        return any(not any(_dominates(denial, each) for denial in denying) for each in allowing)
+        lengths = sorted({len(prefix) for prefix in prefixes})
+        return any(
+            not _is_denied_whole(binding, names, prefixes, lengths)
+            for binding in mine
+            if binding.permission is Permission.ALLOW
+        )
 
     def _for_resource(self, kind: ResourceKind, name: str) -> Iterable[AclBinding]:
         yield from self._literal.get((kind, name), ())
@@ -139,10 +160,10 @@ def _covers(binding: AclBinding, operation: AclOperation) -> bool:
     return operation is AclOperation.DESCRIBE_CONFIGS and found in IMPLIES_DESCRIBE_CONFIGS
 
 
-def _dominates(denial: AclBinding, allowing: AclBinding) -> bool:
-    """Return whether everything that one binding allows another one denies."""
-    if denial.pattern is PatternType.PREFIXED:
-        if allowing.pattern is PatternType.LITERAL and allowing.name == WILDCARD:
-            return False
-        return allowing.name.startswith(denial.name)
-    return allowing.pattern is PatternType.LITERAL and denial.name == allowing.name
+def _is_denied_whole(
+    allowing: AclBinding, names: Collection[str], prefixes: Collection[str], prefix_lengths: Sequence[int]
+) -> bool:
+    """Return whether everything that a binding allows is denied, by name or by prefix."""
+    if allowing.pattern is PatternType.LITERAL and (allowing.name == WILDCARD or allowing.name in names):
+        return allowing.name in names
+    return any(allowing.name[:length] in prefixes for length in prefix_lengths if length <= len(allowing.name))

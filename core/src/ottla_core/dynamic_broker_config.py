@@ -15,6 +15,7 @@ from typing import Final
 
 from ottla_core.config_definition import INT32_MAX, INT64_MAX, ConfigDefinition, ConfigType
 from ottla_core.errors import InvalidConfig
+from ottla_core.plain_address import plain_address
 
 OVERRIDES: Final = "max.connections.per.ip.overrides"
 NOTHING_FOLLOWS: Final = "Kept for Kafka's tools; nothing follows from it."
@@ -132,7 +133,7 @@ def address_limits(text: str) -> Mapping[str, int]:
     for item in filter(None, (part.strip() for part in text.split(","))):
         address, _, count = item.rpartition(":")
         try:
-            limits[str(ip_address(address.strip("[]")))] = limit = int(count)
+            limits[plain_address(str(ip_address(address.strip("[]"))))] = limit = int(count)
         except ValueError:
             limit = -1
         if limit < 0:

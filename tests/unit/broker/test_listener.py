@@ -14,6 +14,7 @@ from ottla_broker.config import BrokerConfig
 from ottla_broker.listener import Listener, ListenerError, bind
 from ottla_core.dynamic_broker_config import check_process_configs
 from ottla_core.errors import InvalidConfig
+from tests.support.eventually_async import eventually_async
 
 DEADLINE_SECONDS = 10
 
@@ -53,6 +54,19 @@ async def echoes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     writer.write(framed(b"hello"))
     async with asyncio.timeout(DEADLINE_SECONDS):
         return await reader.readexactly(9) == framed(b"hello")
+
+
+async def test_a_client_of_ipv4_has_its_own_address_where_ipv6_is_listened_to() -> None:
+    """Quotas, limits and access control lists are written for that one."""
+    config = BrokerConfig.model_validate({"node.id": 1, "log.dirs": (Path("/nowhere"),)})
+    sock = bind("::", 0)
+    listener = Listener(config, [("PLAINTEXT", sock)], SimpleNamespace(handle=None))  # type: ignore[arg-type]
+    listener.start()
+    _, writer = await asyncio.open_connection("127.0.0.1", sock.getsockname()[1])
+    await eventually_async(lambda: listener.connections, "the connection is accepted")
+    assert [connection.address for connection in listener.connections] == ["127.0.0.1"]
+    writer.close()
+    await listener.close()
 
 
 async def test_connections_beyond_the_limit_are_closed_at_once(listen: Callable[..., int]) -> None:

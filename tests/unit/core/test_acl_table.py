@@ -197,3 +197,36 @@ def test_filters_find_bindings(wanted: AclFilter, finds: bool) -> None:
 def test_a_binding_that_cannot_be_for_anything_is_refused(wrong: AclBinding) -> None:
     with pytest.raises(InvalidRequest):
         check_binding(wrong)
+
+
+@given(bindings=BINDINGS)
+def test_some_resource_is_allowed_if_an_allowance_is_not_denied_whole(bindings: list[AclBinding]) -> None:
+    def denies_whole(denial: AclBinding, allowing: AclBinding) -> bool:
+        if denial.pattern is PatternType.PREFIXED:
+            is_for_all = allowing.pattern is PatternType.LITERAL and allowing.name == WILDCARD
+            return not is_for_all and allowing.name.startswith(denial.name)
+        return allowing.pattern is PatternType.LITERAL and denial.name == allowing.name
+
+    mine = [
+        each
+        for each in bindings
+        if each.operation in {None, WRITE}
+        and each.principal in {str(ADA), "User:*"}
+        and each.host in {WILDCARD, HOST}
+    ]
+    denials = [each for each in mine if each.permission is Permission.DENY]
+    of_everything = any(each.pattern is PatternType.LITERAL and each.name == WILDCARD for each in denials)
+    expected = not of_everything and any(
+        not any(denies_whole(denial, each) for denial in denials)
+        for each in mine
+        if each.permission is Permission.ALLOW
+    )
+    table = AclTable(bindings)
+    assert [table.allows_some(ADA, HOST, WRITE, TOPIC) for _ in range(2)] == [expected] * 2
+
+
+@pytest.mark.parametrize("written", ["2001:DB8::1", "2001:db8:0:0:0:0:0:1", "2001:0db8::0001"])
+def test_an_address_counts_however_it_is_written(written: str) -> None:
+    table = AclTable([binding(operation=WRITE, host=written)])
+    assert table.decide(ADA, "2001:db8::1", WRITE, TOPIC, "flights").is_allowed
+    assert not table.decide(ADA, "2001:db8::2", WRITE, TOPIC, "flights").is_allowed

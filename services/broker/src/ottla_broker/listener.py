@@ -31,6 +31,7 @@ from ottla_core.clock import SystemClock
 from ottla_core.config import HostPort
 from ottla_core.dynamic_broker_config import address_limits
 from ottla_core.errors import OttlaError
+from ottla_core.plain_address import plain_address
 from ottla_core.principal import ANONYMOUS
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ class Listener:
                 self._loop.remove_reader(listening.fileno())
                 self._loop.call_later(ACCEPT_PAUSE_SECONDS, self._accept_again, listener_name, listening)
                 return
-            self._take(listener_name, sock, address[0], address[1])
+            self._take(listener_name, sock, plain_address(address[0]), address[1])
             if pause_ms := self._pause_ms(listener_name):
                 self._loop.remove_reader(listening.fileno())
                 self._loop.call_later(pause_ms / 1000, self._accept_again, listener_name, listening)

@@ -17,6 +17,7 @@ from ottla_broker.broker import Broker, Request
 from ottla_broker.groups.group_topic import new_group_topic
 from ottla_broker.listener_view import ListenerView
 from ottla_broker.outcome import Answer, Outcome, Parts
+from ottla_broker.quotas.mutations import admitted
 from ottla_core.acls import AclOperation, ResourceKind
 from ottla_core.authorized_operations import NOT_ASKED
 from ottla_core.cluster.controller_rpc.controller_api import NewTopic
@@ -112,10 +113,21 @@ async def _create_and_respond(
     absent: Collection[str],
     denied: Mapping[str, ErrorCode],
 ) -> Parts:
-    """Create topics for as long as a request may take for that, then respond; the client asks again for the rest."""
+    """Create topics for as long as a request may take for that, then respond; the client asks again for the rest.
+
+    The rest is also what the client's `controller_mutation_rate` does not admit at present.
+    """
     deadline = broker.clock.monotonic() + AUTO_CREATE_TIMEOUT_SECONDS
     failed = dict.fromkeys(absent, ErrorCode.leader_not_available)
-    names = iter(absent)
+    admitted_names, _ = admitted(
+        broker.quotas,
+        request.connection,
+        request.header.client_id,
+        list(absent),
+        lambda name: _new_topic(broker, name).partition_count,
+        is_strict=True,
+    )
+    names = iter(admitted_names)
     while some := list(islice(names, TOPICS_CREATED_AT_ONCE_MAX)):
         timeout_s = deadline - broker.clock.monotonic()
         if timeout_s <= 0:

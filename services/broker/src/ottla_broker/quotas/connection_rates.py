@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ottla_broker.quotas.sampled_rate import RateWindow, SampledRate
+from ottla_core.plain_address import plain_address
 
 ADDRESSES_MAX: Final = 10_000
 """Addresses whose rate is known; beyond, those are forgotten that came first."""
@@ -35,7 +36,9 @@ class ConnectionRates:
 
     def limit_addresses(self, by_address: Mapping[str | None, float]) -> None:
         """Go by other rates of addresses from now on."""
-        self.by_address = by_address
+        self.by_address = {
+            None if address is None else plain_address(address): rate for address, rate in by_address.items()
+        }
         if not by_address:
             self._of_addresses.clear()
 
