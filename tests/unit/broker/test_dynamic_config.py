@@ -12,6 +12,8 @@ from ottla_core.dynamic_broker_config import APPLIED, AT_START, KEPT, PROCESS_DE
 from ottla_core.errors import InvalidConfig
 from tests.support.groups.group_cluster import StatedFeed
 
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
 CONFIG = BrokerConfig.model_validate(
     {
         "node.id": 1,
@@ -35,6 +37,27 @@ def test_a_brokers_own_setting_comes_before_that_of_all_and_that_before_the_file
         assert changed.max_connections == expected
         assert (changed.listeners, changed.log_dirs) == (CONFIG.listeners, (Path("/a"), Path("/b")))
         assert changed.topic_settings == {"log.retention.hours": "3"}
+
+
+def test_a_broker_with_logins_goes_by_changed_settings_as_well() -> None:
+    of_listener = {
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.logins.plain.sasl.jaas.config": f"{PLAIN_MODULE} required"
+        ' username="a" password="secret-of-a" user_a="secret-of-a";',
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    }
+    others = {
+        "node.id": 1,
+        "listeners": "LOGINS://127.0.0.1:9192",
+        "listener.security.protocol.map": "LOGINS:SASL_PLAINTEXT",
+        "log.dirs": "/a",
+        "config.providers": "files",
+        "config.providers.files.class": "FileConfigProvider",
+    }
+    config = BrokerConfig.model_validate({**others, **of_listener})
+    changed = with_dynamic(config, {None: {"max.connections": "7"}}, APPLIED)
+    assert changed.max_connections == 7
+    assert (changed.listener_values, changed.config_providers) == (config.listener_values, config.config_providers)
 
 
 def test_what_takes_effect_at_the_start_does_so_then_alone() -> None:

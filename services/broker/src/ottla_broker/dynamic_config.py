@@ -36,7 +36,8 @@ def with_dynamic(config: BrokerConfig, configs: BrokerConfigs, names: Collection
     if not changed:
         return config
     given = config.model_dump(by_alias=True, exclude_unset=True)
-    return type(config).model_validate({**given, **config.topic_settings, **changed})
+    gathered = {**config.topic_settings, **config.config_providers, **config.listener_values}
+    return type(config).model_validate({**given, **gathered, **changed})
 
 
 def as_started(config: BrokerConfig, configs: BrokerConfigs) -> BrokerConfig:
