@@ -180,7 +180,9 @@ TYPED = [
             ".venv/bin/ottla connect status late-flights": r"task 0\s+RUNNING",
             ".venv/bin/ottla consume late-flights --count 3": r'(?s)("dep_delay":\d{2,}.*){3}',
         },
-        not_typed=frozenset({".venv/bin/pip install --no-build-isolation ./examples/plugin"}),
+        not_typed=frozenset(
+            f".venv/bin/pip install --no-build-isolation ./examples/{each}" for each in ("plugin", "authorizer")
+        ),
         has_plugin=True,
     ),
 ]
@@ -201,7 +203,8 @@ def test_what_is_expected_stands_on_the_page(page: Page) -> None:
 def test_every_command_of_a_page_works(page: Page, tmp_path: Path) -> None:
     site = tmp_path / "site" if page.has_plugin or page.new_plugin else None
     if site is not None and page.has_plugin:
-        installed(ROOT / "examples/plugin", site)
+        for example in ("plugin", "authorizer"):
+            installed(ROOT / "examples" / example, site)
     with ExitStack() as stack:
         inside = stack.enter_context(own_namespaces())
         if page.has_registry:

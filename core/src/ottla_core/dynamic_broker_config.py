@@ -2,7 +2,8 @@
 
 Of those that Kafka can change there are three kinds. `APPLIED` take effect in the running broker. Those in `AT_START`
 are stored, and a broker goes by them when it is started. What has no meaning here (`KEPT`) is stored and shown, so
-that Kafka's tools and scripts go on: the controller notes in its log that nothing follows from it. The defaults of
+that Kafka's tools and scripts go on: the controller notes in its log that nothing follows from it.
+`principal.builder.class` cannot be changed at run time here. The defaults of
 topics' settings and the throttles of replication have files of their own.
 
 Source: Kafka's DynamicBrokerConfig.AllDynamicConfigs (4.2).
@@ -104,7 +105,6 @@ _KEPT_TEXTS = (
     "log.local.retention.bytes",
     "log.local.retention.ms",
     "metric.reporters",
-    "principal.builder.class",
     "remote.fetch.max.wait.ms",
     "remote.list.offsets.request.timeout.ms",
     "remote.log.index.file.cache.total.size.bytes",

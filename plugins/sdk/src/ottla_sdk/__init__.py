@@ -1,8 +1,9 @@
-"""What a plugin of Ottla Connect, or of mirrors, is written against.
+"""What a plugin of Ottla Connect, of mirrors, or of brokers is written against.
 
 `ottla connect new-plugin NAME` writes a project to start from. `hookspecs.py` has the hooks, `connectors.py` the
 classes of connectors and tasks, `jobs.py` tasks that move their data by themselves, `transforms.py`, `converter.py`
-and `config_provider.py` the others, `mirror.py` what mirrors let one replace, `conformance/` the tests.
+and `config_provider.py` the others, `mirror.py` and `broker.py` what mirrors and brokers let one replace,
+`conformance/` the tests.
 
 Its names are imported when they are first asked for: whoever needs `ottla_sdk.kafka` only, such as a command, does
 not wait for Pydantic.
@@ -12,6 +13,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ottla_sdk.broker import (
+        AccessLists,
+        AccessRequest,
+        AuthenticatedClient,
+        Authorizer,
+        AuthorizerContext,
+        Operation,
+        Principal,
+        PrincipalBuilder,
+        PrincipalRefused,
+        ResourceType,
+    )
     from ottla_sdk.config import CommaSeparated, Importance, PluginConfig, Width, setting
     from ottla_sdk.config_provider import ConfigProvider
     from ottla_sdk.connectors import Connector, SinkConnector, SinkTask, SourceConnector, SourceTask
@@ -49,6 +62,11 @@ if TYPE_CHECKING:
 __all__ = [
     "ENTRY_POINT_GROUP",
     "NO_VALUE",
+    "AccessLists",
+    "AccessRequest",
+    "AuthenticatedClient",
+    "Authorizer",
+    "AuthorizerContext",
     "ChangePermit",
     "CommaSeparated",
     "ConfigPropertyFilter",
@@ -71,11 +89,16 @@ __all__ = [
     "Metrics",
     "NotPermitted",
     "OffsetReader",
+    "Operation",
     "Plugin",
     "PluginConfig",
     "Predicate",
+    "Principal",
+    "PrincipalBuilder",
+    "PrincipalRefused",
     "Problem",
     "ReplicationPolicy",
+    "ResourceType",
     "RetriableError",
     "Role",
     "Schema",
@@ -103,6 +126,18 @@ __all__ = [
 ]
 
 _NAMES_OF = {
+    "broker": (
+        "AccessLists",
+        "AccessRequest",
+        "AuthenticatedClient",
+        "Authorizer",
+        "AuthorizerContext",
+        "Operation",
+        "Principal",
+        "PrincipalBuilder",
+        "PrincipalRefused",
+        "ResourceType",
+    ),
     "config": ("CommaSeparated", "Importance", "PluginConfig", "Width", "setting"),
     "config_provider": ("ConfigProvider",),
     "connectors": ("Connector", "SinkConnector", "SinkTask", "SourceConnector", "SourceTask"),

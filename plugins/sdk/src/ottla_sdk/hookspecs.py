@@ -1,4 +1,4 @@
-"""The hooks of Ottla Connect and of mirrors: all there is to being a plugin.
+"""The hooks of Ottla Connect, of mirrors and of brokers: all there is to being a plugin.
 
 A distribution declares an entry point in the group `ottla.plugins` that names a module; functions in it that are
 decorated with `ottla_sdk.hookimpl` answer these hooks. A worker asks every plugin in a process of its own, so an
@@ -10,6 +10,7 @@ from typing import Any
 
 import pluggy
 
+from ottla_sdk.broker import Authorizer, PrincipalBuilder
 from ottla_sdk.config_provider import ConfigProvider
 from ottla_sdk.connectors import Connector
 from ottla_sdk.converter import Converter
@@ -66,3 +67,13 @@ def ottla_config_property_filters() -> Sequence[type[ConfigPropertyFilter[Any]]]
 @hookspec
 def ottla_replication_policies() -> Sequence[type[ReplicationPolicy[Any]]]:  # type: ignore[empty-body]
     """Return the plugin's classes that say what topics are called at the target of a mirror."""
+
+
+@hookspec
+def ottla_authorizers() -> Sequence[type[Authorizer[Any]]]:  # type: ignore[empty-body]
+    """Return the plugin's classes that say what clients of a broker may do."""
+
+
+@hookspec
+def ottla_principal_builders() -> Sequence[type[PrincipalBuilder[Any]]]:  # type: ignore[empty-body]
+    """Return the plugin's classes that say who a client of a broker is."""

@@ -9,7 +9,7 @@ ConfigT = TypeVar("ConfigT", bound=PluginConfig)
 
 
 class Plugin(Generic[ConfigT]):
-    """Base of connectors, tasks, transforms, predicates, converters and config providers.
+    """Base of all that plugins bring: connectors, tasks, transforms, converters, filters of mirrors, authorizers.
 
     The runtime makes an instance without arguments, calls `configure`, and then the methods of the kind.
 

@@ -1,24 +1,22 @@
 """The one place that says what a request may do.
 
 Handlers, and the checks that stand before them (`access/`), ask here whether an operation on a resource is allowed.
-Without an authorizer (`authorizer.class.name`) everything is, as in Kafka. Otherwise the access control lists of the
-cluster's state decide (`ottla_core.acl_table`), as they are at the moment of the question: a change of theirs holds
-from the next question on, on connections that are open as well. Decisions are remembered until then.
+Without an authorizer (`authorizer.class.name`) everything is, as in Kafka. Otherwise the authorizer decides
+(`client_plugins/`). Its decisions are remembered as long as they hold: the standard authorizer's until the access
+control lists of the cluster's state are other ones, so that a change of theirs holds from the next question on, on
+connections that are open as well.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
-from uuid import UUID
 
 import structlog
 from kio.static.primitive import i32
 
 from ottla_broker.audit.audit_log import AuditLog
 from ottla_broker.audit.audit_records import TEXT_CHARACTERS_MAX, Caller
-from ottla_core.acl_table import AclTable
-from ottla_core.acls import CLUSTER_NAME, AclBinding, AclOperation, ResourceKind
+from ottla_core.acls import CLUSTER_NAME, AclOperation, ResourceKind
 from ottla_core.authorized_operations import OPERATIONS, operation_bits
 from ottla_core.errors import (
     ClusterAuthorizationFailed,
@@ -32,6 +30,7 @@ from ottla_core.principal import Principal
 
 if TYPE_CHECKING:
     from ottla_broker.broker import Request
+    from ottla_broker.client_plugins.judging import Judge
 
 DECISIONS_REMEMBERED_MAX: Final = 100_000
 """Decisions that are remembered of all clients together; then they are forgotten, and made anew."""
@@ -54,32 +53,22 @@ TOPICS_REMEMBERED_MAX: Final = 1_000
 
 DATA_OPERATIONS: Final = frozenset({AclOperation.READ, AclOperation.WRITE})
 
+AUTHORIZER_FAILED: Final[Mapping[str, int]] = {"AUTHORIZER_FAILED": 1}
+"""What the audit log says of a denial that is no decision."""
+
 Question = tuple[Principal, str, AclOperation, ResourceKind, str]
 """Who, from which address, wants to do what with which resource."""
 
 log = structlog.get_logger("authorizer")
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizerSettings:
-    """How access control lists are gone by.
-
-    Attributes:
-        super_users: principals that may do everything.
-        allows_without_acls: whether everything is allowed on a resource for which there is no binding.
-    """
-
-    super_users: frozenset[str] = frozenset()
-    allows_without_acls: bool = False
-
-
 class _TopicRights:
-    """The topics that a client may write to and read by the bindings that `acls` are."""
+    """The topics that a client may write to and read, as long as decisions stand on `basis`."""
 
-    __slots__ = ("acls", "read", "written")
+    __slots__ = ("basis", "read", "written")
 
-    def __init__(self, acls: Mapping[UUID, AclBinding]) -> None:
-        self.acls = acls
+    def __init__(self, basis: object) -> None:
+        self.basis = basis
         self.written: set[str] = set()
         self.read: set[str] = set()
 
@@ -88,29 +77,25 @@ class Authorization:
     """Decides what requests may do.
 
     Args:
-        settings: None if there is no authorizer.
-        acls: returns the bindings as they are now, by their ids; another object whenever they have changed.
+        judge: asks the authorizer; None if there is none.
         audit: records what is refused, and on request who writes and reads; None if nothing is recorded.
 
     Attributes:
         is_on: whether there is an authorizer.
+        uses_access_lists: whether it goes by access control lists, so that these may be asked for and changed.
+        judge: asks the authorizer.
         denials: how often something was refused, by kind of resource.
     """
 
-    def __init__(
-        self,
-        settings: AuthorizerSettings | None = None,
-        acls: Callable[[], Mapping[UUID, AclBinding]] = dict,
-        audit: AuditLog | None = None,
-    ) -> None:
-        self.is_on = settings is not None
+    def __init__(self, judge: "Judge | None" = None, audit: AuditLog | None = None) -> None:
+        self.is_on = judge is not None
+        self.uses_access_lists = judge is not None and judge.uses_access_lists
+        self.judge = judge
         self.denials: Counter[ResourceKind] = Counter()
-        self._settings = settings or AuthorizerSettings()
-        self._acls = acls
+        self._basis = _no_basis if judge is None else judge.basis
         self._audit = audit
         self._records_data = audit is not None and audit.has_data
-        self._known: Mapping[UUID, AclBinding] | None = None
-        self._table = AclTable(())
+        self._known: object = None
         self._decisions: dict[Question, bool] = {}
 
     def permits(
@@ -129,28 +114,36 @@ class Authorization:
         assert operation in OPERATIONS[kind] or (kind, operation) == DELETION_OF_ALL_TOPICS, "no such operation"
         if not self.is_on:
             return True
-        self._take_over_changes()
+        basis = self._basis()
+        if basis is not self._known:
+            self._known = basis
+            self._decisions.clear()
         connection = request.connection
         question = (connection.principal, connection.address, operation, kind, name)
         is_allowed = self._decisions.get(question)
         if is_allowed is None:
             is_allowed = self._decide(question)
         if not is_allowed and not is_listing:
-            self.denials[kind] += 1
-            log.debug(
-                "denied",
-                principal=str(connection.principal),
-                host=connection.address,
-                operation=operation.name,
-                resource=f"{kind.name}:{name}",
-                api=request.header.api_key,
-            )
-            if self._audit is not None:
-                self._audit.note_denial(caller_of(request), operation.name, f"{kind.name}:{name}")
+            self._note_denial(request, question, has_failed=is_allowed is None)
         elif self._records_data and is_allowed and operation in DATA_OPERATIONS and kind is ResourceKind.TOPIC:
             assert self._audit is not None
             self._audit.note_access(caller_of(request), operation.name, f"{kind.name}:{name}")
-        return is_allowed
+        return bool(is_allowed)
+
+    def _note_denial(self, request: "Request", question: Question, *, has_failed: bool) -> None:
+        principal, host, operation, kind, name = question
+        self.denials[kind] += 1
+        log.debug(
+            "denied",
+            principal=str(principal),
+            host=host,
+            operation=operation.name,
+            resource=f"{kind.name}:{name}",
+            api=request.header.api_key,
+        )
+        if self._audit is not None:
+            errors = AUTHORIZER_FAILED if has_failed else None
+            self._audit.note_denial(caller_of(request), operation.name, f"{kind.name}:{name}", errors)
 
     def check(self, request: "Request", operation: AclOperation, kind: ResourceKind, name: str) -> None:
         """See that a request may do an operation.
@@ -168,9 +161,9 @@ class Authorization:
             TopicAuthorizationFailed: it may not.
         """
         connection = request.connection
-        rights, acls = connection.topic_rights, self._acls()
-        if not isinstance(rights, _TopicRights) or rights.acls is not acls:
-            rights = connection.topic_rights = _TopicRights(acls)
+        rights, basis = connection.topic_rights, self._basis()
+        if not isinstance(rights, _TopicRights) or rights.basis is not basis:
+            rights = connection.topic_rights = _TopicRights(basis)
         known = rights.written if operation is AclOperation.WRITE else rights.read
         if topic in known and not self._records_data:
             return
@@ -186,15 +179,9 @@ class Authorization:
 
     def permits_some(self, request: "Request", operation: AclOperation, kind: ResourceKind) -> bool:
         """Return whether a request may do an operation on any resource of a kind that there might be."""
-        if not self.is_on or str(request.principal) in self._settings.super_users:
+        if self.judge is None:
             return True
-        self._take_over_changes()
-        host = request.connection.address
-        # As in Kafka, a name that nobody has stands for resources without bindings.
-        unheard_of = self._table.decide(
-            request.principal, host, operation, kind, "hardcode", without_any=self._settings.allows_without_acls
-        )
-        return unheard_of.is_allowed or self._table.allows_some(request.principal, host, operation, kind)
+        return self.judge.decide_any(request.principal, request.connection.address, operation, kind)
 
     def operations_on(self, request: "Request", kind: ResourceKind, name: str) -> i32:
         """Return the operations that a request may do with a resource, as responses tell them."""
@@ -209,27 +196,21 @@ class Authorization:
 
     def is_super_user(self, principal: Principal) -> bool:
         """Return whether a principal may do everything; without an authorizer all may."""
-        return not self.is_on or str(principal) in self._settings.super_users
+        return self.judge is None or self.judge.allows_everything(principal)
 
-    def _take_over_changes(self) -> None:
-        acls = self._acls()
-        if acls is not self._known:
-            self._known = acls
-            self._table = AclTable(acls.values())
-            self._decisions.clear()
-
-    def _decide(self, question: Question) -> bool:
-        principal, host, operation, kind, name = question
-        if str(principal) in self._settings.super_users:
-            is_allowed = True
-        else:
-            is_allowed = self._table.decide(
-                principal, host, operation, kind, name, without_any=self._settings.allows_without_acls
-            ).is_allowed
-        if len(self._decisions) >= DECISIONS_REMEMBERED_MAX:
-            self._decisions.clear()
-        self._decisions[question] = is_allowed
+    def _decide(self, question: Question) -> bool | None:
+        """Ask the authorizer; None, which is not remembered, if it has failed."""
+        assert self.judge is not None
+        is_allowed = self.judge.decide(*question)
+        if is_allowed is not None:
+            if len(self._decisions) >= DECISIONS_REMEMBERED_MAX:
+                self._decisions.clear()
+            self._decisions[question] = is_allowed
         return is_allowed
+
+
+def _no_basis() -> None:
+    """Return what decisions stand on without an authorizer."""
 
 
 def caller_of(request: "Request") -> Caller:

@@ -1,21 +1,33 @@
 """What looks after clients, made from the settings: the audit log, rights, quotas, and the metrics that they push."""
 
+import asyncio
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
+from uuid import UUID
+
+import structlog
 
 from ottla_broker.audit.audit_log import AuditLog
 from ottla_broker.audit.audit_sinks import AuditFile, StructuredLogSink
-from ottla_broker.authorization import Authorization, AuthorizerSettings
+from ottla_broker.authorization import Authorization
 from ottla_broker.client_control_config import AUDIT_TO_STDOUT
+from ottla_broker.client_plugins.finding import find_authorizer, find_principal_builder
+from ottla_broker.client_plugins.principals import Principals
 from ottla_broker.config import BrokerConfig
+from ottla_broker.links.link_settings import resolver
 from ottla_broker.quotas.client_quotas import ClientQuotas
 from ottla_broker.quotas.connection_rates import ConnectionRates
 from ottla_broker.quotas.quota_limits import connection_rates
 from ottla_broker.quotas.sampled_rate import RateWindow
 from ottla_broker.telemetry.client_telemetry import ClientTelemetry
+from ottla_core.acls import AclBinding
 from ottla_core.clock import Clock
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.cluster.view.feed import ClusterStateFeed
+from ottla_core.errors import ConfigurationError
+
+logger = structlog.get_logger("broker")
 
 
 def begin_audit_log(config: BrokerConfig, clock: Clock, closing: AsyncExitStack) -> AuditLog | None:
@@ -62,12 +74,51 @@ def keep_connection_rates(rates: ConnectionRates, feed: ClusterStateFeed) -> Non
     feed.subscribe(update)
 
 
-def authorization_by(config: BrokerConfig, feed: ClusterStateFeed, audit: AuditLog | None) -> Authorization:
-    """Return what decides about clients' rights, by the access control lists of the newest state."""
+async def authorization_by(
+    config: BrokerConfig, feed: ClusterStateFeed, audit: AuditLog | None, closing: AsyncExitStack
+) -> Authorization:
+    """Return what decides about clients' rights: the authorizer that is named, which is started.
+
+    Raises:
+        ConfigurationError: the authorizer cannot be used.
+    """
     if not config.authorizer_class_name:
         return Authorization()
-    settings = AuthorizerSettings(frozenset(config.super_users), config.allow_everyone_if_no_acl_found)
-    return Authorization(settings, lambda: feed.state.security.acls, audit)
+    from ottla_broker.client_plugins.judging import ClusterAccessLists, Judge  # noqa: PLC0415 - imports of plugins
+    from ottla_sdk.broker import AuthorizerContext  # noqa: PLC0415
+
+    def acls() -> Mapping[UUID, AclBinding]:
+        return feed.state.security.acls
+
+    authorizer = find_authorizer(config.authorizer_class_name, _resolved(config, config.authorizer_settings()))
+    closing.callback(authorizer.close)
+    context = AuthorizerContext(config.cluster_name, config.node_id, ClusterAccessLists(acls))
+    try:
+        await asyncio.to_thread(authorizer.start, context)
+    except Exception as error:
+        logger.exception("the authorizer cannot start")
+        raise ConfigurationError(
+            f"authorizer.class.name: {config.authorizer_class_name} cannot start: {error}"
+        ) from error
+    return Authorization(Judge(authorizer, acls), audit)
+
+
+def principals_by(config: BrokerConfig, closing: AsyncExitStack) -> Principals:
+    """Return what names clients.
+
+    Raises:
+        ConfigurationError: the builder of principals cannot be used.
+    """
+    if not config.principal_builder_class:
+        return Principals()
+    settings = _resolved(config, config.principal_builder_settings())
+    builder = find_principal_builder(config.principal_builder_class, settings)
+    closing.callback(builder.close)
+    return Principals(builder)
+
+
+def _resolved(config: BrokerConfig, settings: Mapping[str, str]) -> Mapping[str, str]:
+    return resolver(config.config_providers)(settings)
 
 
 def begin_telemetry(

@@ -9,17 +9,7 @@ from ottla_core.dynamic_broker_config import address_limits
 from ottla_core.errors import InvalidConfig
 
 MAX_INT: Final = 2**31 - 1
-AUTHORIZER: Final = "StandardAuthorizer"
-AUTHORIZER_NAMES: Final = frozenset({AUTHORIZER, f"org.apache.kafka.metadata.authorizer.{AUTHORIZER}"})
-
-
 AUDIT_TO_STDOUT: Final = "stdout"
-
-
-def _authorizer(name: str) -> str:
-    if name and name not in AUTHORIZER_NAMES:
-        raise ValueError(f"{name} is no authorizer that there is; {AUTHORIZER} is")
-    return AUTHORIZER if name else ""
 
 
 def _split_principals(value: Any) -> Any:
@@ -44,11 +34,18 @@ def _address_limits(text: str) -> str:
 class ClientControlConfig(ServiceConfig):
     """What brokers are set to about clients."""
 
-    authorizer_class_name: Annotated[str, AfterValidator(_authorizer)] = Field(
+    authorizer_class_name: str = Field(
         "",
         alias="authorizer.class.name",
-        description="StandardAuthorizer, also by Kafka's name, has access control lists decide what clients "
-        "may do; empty: every client may do everything. The same for all brokers.",
+        description="The class that decides what clients may do: StandardAuthorizer, also by Kafka's name, goes by "
+        "access control lists; a plugin's has settings of its own, authorizer.*. Empty: every client may do "
+        "everything. The same for all brokers.",
+    )
+    principal_builder_class: str = Field(
+        "",
+        alias="principal.builder.class",
+        description="The class of a plugin that says who clients are, with settings of its own, principal.builder.*; "
+        "empty: the user that has logged in, or the name in a certificate. The same for all brokers.",
     )
     super_users: Annotated[tuple[str, ...], BeforeValidator(_split_principals)] = Field(
         (),

@@ -9,6 +9,14 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from ottla_broker.client_control_config import ClientControlConfig
+from ottla_broker.client_plugins.finding import (
+    ALLOWS_WITHOUT_LISTS,
+    AUTHORIZER_KEY,
+    AUTHORIZER_PREFIX,
+    BUILDER_KEY,
+    BUILDER_PREFIX,
+    SUPER_USERS,
+)
 from ottla_broker.replication_config import ReplicationConfig
 from ottla_broker.sasl import sasl_settings
 from ottla_broker.sasl.sasl_settings import PeerLoginSettings, SaslSettings
@@ -33,7 +41,9 @@ LISTENER_PREFIXES = (
     sasl_settings.REAUTHENTICATION,
 )
 """What settings begin with that are about listeners, and may differ between them."""
-GATHERED = ("topic_settings", "config_providers", "listener_values")
+PLUGIN_PREFIXES = (AUTHORIZER_PREFIX, BUILDER_PREFIX)
+"""What the settings of the authorizer and of the builder of principals begin with, where a plugin has some."""
+GATHERED = ("topic_settings", "config_providers", "listener_values", "client_plugin_values")
 """Fields that hold settings with keys of their own."""
 
 TOPIC_DEFAULT_KEYS: Mapping[str, str] = MappingProxyType(
@@ -308,7 +318,9 @@ class BrokerConfig(ClientControlConfig, ConsumerGroupSettings, ReplicationConfig
     """`config.providers` and what is below it, as in Connect: what references in links' settings may refer to."""
     listener_values: Mapping[str, str] = Field(default_factory=dict, exclude=True, repr=False)
     """What begins with `LISTENER_PREFIXES`; see `tls/tls_settings.py` and `sasl/sasl_settings.py`."""
-    open_prefixes: ClassVar[tuple[str, ...]] = (CONFIG_PROVIDERS, *LISTENER_PREFIXES)
+    client_plugin_values: Mapping[str, str] = Field(default_factory=dict, exclude=True, repr=False)
+    """What begins with `PLUGIN_PREFIXES`, but for the names of the classes."""
+    open_prefixes: ClassVar[tuple[str, ...]] = (CONFIG_PROVIDERS, *LISTENER_PREFIXES, *PLUGIN_PREFIXES)
 
     @classmethod
     def fields_by_key(cls) -> Mapping[str, str]:
@@ -333,6 +345,8 @@ class BrokerConfig(ClientControlConfig, ConsumerGroupSettings, ReplicationConfig
                 )
                 for key, (default, meaning) in {**tls_settings.DESCRIPTIONS, **sasl_settings.DESCRIPTIONS}.items()
             ),
+            DescribedKey(AUTHORIZER_PREFIX, "default none", f"Settings of the class that {AUTHORIZER_KEY} names."),
+            DescribedKey(BUILDER_PREFIX, "default none", f"Settings of the class that {BUILDER_KEY} names."),
             *(
                 DescribedKey(key, "see the topic setting", f"Default of the topic setting {name}.")
                 for key, name in TOPIC_DEFAULT_KEYS.items()
@@ -345,12 +359,18 @@ class BrokerConfig(ClientControlConfig, ConsumerGroupSettings, ReplicationConfig
         given = {key: str(value) for key, value in values.items() if key in TOPIC_DEFAULT_KEYS}
         providers = {key: str(value) for key, value in values.items() if key.startswith(CONFIG_PROVIDERS)}
         of_listeners = {key: str(value) for key, value in values.items() if key.startswith(LISTENER_PREFIXES)}
-        gathered = given | providers | of_listeners
+        of_plugins = {
+            key: str(value)
+            for key, value in values.items()
+            if key.startswith(PLUGIN_PREFIXES) and key not in (AUTHORIZER_KEY, BUILDER_KEY)
+        }
+        gathered = given | providers | of_listeners | of_plugins
         others = {key: value for key, value in values.items() if key not in gathered}
         return others | {
             "topic_settings": values.get("topic_settings", {}) | given,
             "config_providers": values.get("config_providers", {}) | providers,
             "listener_values": values.get("listener_values", {}) | of_listeners,
+            "client_plugin_values": values.get("client_plugin_values", {}) | of_plugins,
         }
 
     @field_validator("topic_settings")
@@ -455,6 +475,31 @@ class BrokerConfig(ClientControlConfig, ConsumerGroupSettings, ReplicationConfig
         if listener not in self.sasl_of_listeners():
             return None
         return sasl_settings.peer_login_settings(listener, self.listener_values)
+
+    @model_validator(mode="after")
+    def _check_client_plugins(self) -> Self:
+        named = {AUTHORIZER_PREFIX: self.authorizer_class_name, BUILDER_PREFIX: self.principal_builder_class}
+        unread = [key for prefix, name in named.items() if not name for key in self._plugin_settings(prefix)]
+        if unread:
+            raise ValueError(
+                f"{', '.join(unread)}: nothing reads this; {AUTHORIZER_KEY} or {BUILDER_KEY} names no class"
+            )
+        return self
+
+    def authorizer_settings(self) -> dict[str, str]:
+        """Return the settings that the authorizer may read: its own, and those about rights that it may share."""
+        return {
+            SUPER_USERS: ";".join(self.super_users),
+            ALLOWS_WITHOUT_LISTS: str(self.allow_everyone_if_no_acl_found).lower(),
+            **self._plugin_settings(AUTHORIZER_PREFIX),
+        }
+
+    def principal_builder_settings(self) -> dict[str, str]:
+        """Return the settings of the builder of principals."""
+        return self._plugin_settings(BUILDER_PREFIX)
+
+    def _plugin_settings(self, prefix: str) -> dict[str, str]:
+        return {key: value for key, value in self.client_plugin_values.items() if key.startswith(prefix)}
 
     @model_validator(mode="after")
     def _check_advertised_listeners(self) -> Self:

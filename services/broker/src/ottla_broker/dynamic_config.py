@@ -36,7 +36,12 @@ def with_dynamic(config: BrokerConfig, configs: BrokerConfigs, names: Collection
     if not changed:
         return config
     given = config.model_dump(by_alias=True, exclude_unset=True)
-    gathered = {**config.topic_settings, **config.config_providers, **config.listener_values}
+    gathered = {
+        **config.topic_settings,
+        **config.config_providers,
+        **config.listener_values,
+        **config.client_plugin_values,
+    }
     return type(config).model_validate({**given, **gathered, **changed})
 
 

@@ -10,12 +10,13 @@ import socket
 import ssl
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import structlog
 
 from ottla_broker.channel import PlainChannel
+from ottla_broker.client_plugins.principals import Nobody, Principals
 from ottla_broker.config import MAX_INT, BrokerConfig
 from ottla_broker.connection import Connection
 from ottla_broker.dispatch import Dispatcher
@@ -23,6 +24,7 @@ from ottla_broker.quotas.client_quotas import ThrottleCount
 from ottla_broker.quotas.connection_rates import ConnectionRates
 from ottla_broker.quotas.sampled_rate import RateWindow
 from ottla_broker.receive_buffer import BufferPool, RequestBudget
+from ottla_broker.sasl.exchange import Accepted
 from ottla_broker.sasl_gate import SaslGate
 from ottla_broker.tls.handshake import Handshake, why_failed
 from ottla_broker.tls.tls_channel import TlsChannel
@@ -32,7 +34,7 @@ from ottla_core.config import HostPort
 from ottla_core.dynamic_broker_config import address_limits
 from ottla_core.errors import OttlaError
 from ottla_core.plain_address import plain_address
-from ottla_core.principal import ANONYMOUS
+from ottla_core.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from ottla_broker.sasl.listener_sasl import ListenerSasl
@@ -108,6 +110,7 @@ class Listener:
         files_for_connections: int = sys.maxsize,
         certificates: "Certificates | None" = None,
         sasl: "Mapping[str, ListenerSasl] | None" = None,
+        principals: Principals | None = None,
         throttled: ThrottleCount | None = None,
     ) -> None:
         self._config = config
@@ -128,6 +131,8 @@ class Listener:
         self.failed_handshakes = 0
         self._certificates = certificates
         self._sasl = sasl or {}
+        self._principals = principals or Principals()
+        self._protocols = dict(config.listener_security_protocol_map)
         self._clock = SystemClock()
         self._handshakes: set[Handshake] = set()
         self._held_back: set[socket.socket] = set()
@@ -263,7 +268,30 @@ class Listener:
         if self._certificates is not None and listener_name in self._certificates:
             self._begin_handshake(self._certificates[listener_name], sock, (host, port), listener_name)
         else:
-            self._add(Connection(PlainChannel(sock), (host, port), listener_name, self, self._loop))
+            self._add_plain(sock, (host, port), listener_name)
+
+    def _add_plain(self, sock: socket.socket, peer: tuple[str, int], listener: str) -> None:
+        try:
+            principal = ANONYMOUS if listener in self._sasl else self._named(ANONYMOUS, peer[0], listener)
+        except Nobody as nobody:
+            sock.close()
+            self._forget_address(peer[0])
+            self.refused += 1
+            logger.info("connection refused", peer=f"{peer[0]}:{peer[1]}", listener=listener, reason=str(nobody))
+            return
+        self._add(Connection(PlainChannel(sock), peer, listener, self, self._loop, principal=principal))
+
+    def _named(
+        self,
+        proved: Principal | None,
+        address: str,
+        listener: str,
+        certificate: Callable[[], bytes | None] = lambda: None,
+    ) -> Principal:
+        protocol = self._protocols[listener]
+        return self._principals.name(
+            proved, address=address, listener=listener, protocol=protocol, certificate=certificate
+        )
 
     def _hold_back(self, sock: socket.socket, excess_ms: int, peer: str) -> None:
         """Close a connection after a while, from an address that makes too many; at once if many wait for that."""
@@ -280,28 +308,49 @@ class Listener:
         self._held_back.discard(sock)
         sock.close()
 
-    def _add(self, connection: Connection) -> None:
+    def _add(self, connection: Connection, certificate: Callable[[], bytes | None] = lambda: None) -> None:
         self.connections.add(connection)
-        sasl = self._sasl.get(connection.listener_name)
-        if sasl is not None:
-            connection.gate = SaslGate(connection, sasl, self.handle, self._clock)
+        listener = connection.listener_name
+        sasl = self._sasl.get(listener)
+        if sasl is None:
+            return
+
+        def named(accepted: Accepted, mechanism: str) -> Principal:
+            return self._principals.name(
+                accepted.principal,
+                address=connection.address,
+                listener=listener,
+                protocol=self._protocols[listener],
+                mechanism=mechanism,
+                is_by_token=accepted.by_token,
+                certificate=certificate,
+            )
+
+        connection.gate = SaslGate(connection, sasl, self.handle, self._clock, named)
 
     def _begin_handshake(self, tls: "ListenerTls", sock: socket.socket, peer: tuple[str, int], listener: str) -> None:
         def done(secured: ssl.SSLSocket) -> None:
             self._handshakes.discard(handshake)
+
+            def certificate() -> bytes | None:
+                return secured.getpeercert(binary_form=True)
+
             try:
-                # Where clients log in, a certificate lets them connect and says nothing else of them, as in Kafka.
-                principal = ANONYMOUS if listener in self._sasl else tls.principal(secured)
+                # Where clients log in, a certificate lets them connect, and a builder of principals may look at it.
+                has_logins = listener in self._sasl
+                principal = (
+                    ANONYMOUS if has_logins else self._named(tls.principal(secured), peer[0], listener, certificate)
+                )
             except ValueError as error:  # OpenSSL accepts some certificates that are not well-formed
                 secured.close()
                 refused(f"the client's certificate cannot be read: {error}")
                 return
-            if principal is None:
+            except Nobody as nobody:
                 secured.close()
-                refused("no rule of ssl.principal.mapping.rules is for the name in the client's certificate")
+                refused(str(nobody))
                 return
             connection = Connection(TlsChannel(secured), peer, listener, self, self._loop, principal=principal)
-            self._add(connection)
+            self._add(connection, certificate)
             connection.look_again()  # what came with the end of the handshake is with OpenSSL, not with the socket
 
         def failed(reason: str) -> None:

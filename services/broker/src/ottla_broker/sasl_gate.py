@@ -11,6 +11,7 @@ A client that is not believed is told so after a delay, and the same for every r
 import asyncio
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 from kio.static.primitive import i64Timedelta
 from kio.static.protocol import Entity
 
+from ottla_broker.client_plugins.principals import Nobody
 from ottla_broker.connection import Connection
 from ottla_broker.outcome import Outcome, Parts
 from ottla_broker.sasl.exchange import Accepted, Challenge, Exchange, Refused
@@ -35,6 +37,7 @@ from ottla_broker.sasl.sessions import (
 from ottla_core.clock import Clock
 from ottla_core.errors import InvalidRequest
 from ottla_core.observe.request_errors import count_error
+from ottla_core.principal import Principal
 from ottla_core.slices import started
 from ottla_core.wire.messages import (
     API_VERSIONS_KEY,
@@ -57,6 +60,8 @@ _LENGTH: Final = struct.Struct(">i")
 _API_KEY: Final = struct.Struct(">h")
 
 Handle = Callable[[memoryview, Connection], Outcome]
+NameClient = Callable[[Accepted, str], Principal]
+"""Returns who a client is that has logged in by a mechanism; raises Nobody if it is refused nevertheless."""
 
 
 class SaslGate:
@@ -67,6 +72,7 @@ class SaslGate:
         sasl: of the listener.
         handle: what handles the frames that may pass.
         clock: says when credentials expire.
+        name_client: says who a client is that has logged in.
     """
 
     __slots__ = (
@@ -79,15 +85,24 @@ class SaslGate:
         "_handle",
         "_login",
         "_loop",
+        "_name_client",
         "_renewed_at",
         "_sasl",
     )
 
-    def __init__(self, connection: Connection, sasl: ListenerSasl, handle: Handle, clock: Clock) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        sasl: ListenerSasl,
+        handle: Handle,
+        clock: Clock,
+        name_client: NameClient = lambda accepted, _: accepted.principal,
+    ) -> None:
         self._connection = connection
         self._sasl = sasl
         self._handle = handle
         self._clock = clock
+        self._name_client = name_client
         self._loop = asyncio.get_running_loop()
         self._authentication: Authentication | None = Authentication()
         self._began_at = self._loop.time()
@@ -205,7 +220,13 @@ class SaslGate:
 
     async def _step(self, authentication: Authentication, message: bytes) -> Challenge | Accepted | Refused:
         assert self._exchange is not None
-        return await self._sasl.next_step(self._exchange, authentication.mechanism, message)
+        step = await self._sasl.next_step(self._exchange, authentication.mechanism, message)
+        if not isinstance(step, Accepted):
+            return step
+        try:
+            return replace(step, principal=self._name_client(step, authentication.mechanism))
+        except Nobody as nobody:
+            return Refused(str(nobody))
 
     def _admit(self, authentication: Authentication, accepted: Accepted) -> int:
         """Let the client's requests pass; return for how many milliseconds, 0 for ever."""

@@ -24,8 +24,10 @@ from ottla_broker.client_control import (
     begin_audit_log,
     begin_telemetry,
     keep_connection_rates,
+    principals_by,
     quotas_by,
 )
+from ottla_broker.client_plugins.principals import Principals
 from ottla_broker.config import BrokerConfig
 from ottla_broker.controlled_shutdown import hand_over
 from ottla_broker.dispatch import Dispatcher
@@ -120,7 +122,8 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
         _keep_health(broker, rpc_server)
         dispatcher = Dispatcher(broker)
         closing.callback(dispatcher.close)
-        listener = _listener(config, sockets, dispatcher, broker, certificates)
+        principals = principals_by(config, closing)
+        listener = _listener(config, sockets, dispatcher, broker, certificates=certificates, principals=principals)
 
         def apply(changed: BrokerConfig) -> None:
             listener.reconfigure(changed)
@@ -154,7 +157,9 @@ def _listener(
     sockets: list[tuple[str, socket.socket]],
     dispatcher: Dispatcher,
     broker: Broker,
+    *,
     certificates: "Certificates | None",
+    principals: Principals,
 ) -> Listener:
     return Listener(
         config,
@@ -162,6 +167,7 @@ def _listener(
         dispatcher,
         files_for_connections=share_files(open_files_limit()).connections,
         certificates=certificates,
+        principals=principals,
         sasl=broker.logins.of_listeners(config.sasl_of_listeners(), config.connection_failed_authentication_delay_ms),
         throttled=broker.quotas.throttled[QuotaName.CONNECTION_CREATION_RATE],
     )
@@ -252,7 +258,7 @@ async def _open_broker(
     return Broker(
         config=config,
         clock=clock,
-        authorization=authorization_by(config, feed, audit),
+        authorization=await authorization_by(config, feed, audit, closing),
         logins=Logins(lambda: feed.state.security, config.delegation_token_secret_key or "", clock),
         quotas=quotas_by(config, feed, clock),
         feed=feed,

@@ -18,6 +18,7 @@ PART = Label(
     "five",
 )
 
+RESOURCE = Label("resource", "the kind of resource, as Kafka spells it", "six")
 QUOTA = Label("quota", "what the quota limits, as Kafka spells it", "five")
 
 REQUESTS: Final[tuple[MetricDefinition, ...]] = (
@@ -61,6 +62,18 @@ REQUESTS: Final[tuple[MetricDefinition, ...]] = (
     _broker.counter(
         "ottla_broker_expired_sessions_total",
         "Connections closed as the client asked for something after its login had expired.",
+    ),
+    _broker.counter(
+        "ottla_broker_denials_total",
+        "Operations that clients asked for and may not do; lists that leave something out are none.",
+        RESOURCE,
+    ),
+    _broker.counter(
+        "ottla_broker_authorizer_failures_total",
+        "Times that the authorizer raised an error or gave no answer, which counts as a refusal.",
+    ),
+    _broker.counter(
+        "ottla_broker_authorizer_slow_answers_total", "Answers for which the authorizer took more than 100 ms."
     ),
     _broker.counter("ottla_broker_audit_records_total", "Records written to the audit log.", AUDIT_KIND),
     _broker.counter(

@@ -40,6 +40,7 @@ MIRROR_HOOKS = (
     "ottla_replication_policies",
     "ottla_config_providers",
 )
+BROKER_HOOKS = ("ottla_authorizers", "ottla_principal_builders")
 
 
 class PluginNotFound(FatalError):
@@ -63,20 +64,22 @@ class LoadedPlugin:
 
 def load(entry_point: EntryPoint, hooks: Sequence[str] = CONNECT_HOOKS) -> LoadedPlugin:
     """Import the plugin behind an entry point and ask some hooks; what goes wrong there is raised as it is."""
-    manager = pluggy.PluginManager(hookspecs.PROJECT)
-    manager.add_hookspecs(hookspecs)
     module: ModuleType = importlib.import_module(entry_point.module)
-    manager.register(module)
-    classes: list[type[Plugin[Any]]] = []
-    for hook in hooks:
-        for answer in getattr(manager.hook, hook)():
-            classes.extend(answer)
     distribution = entry_point.dist
     return LoadedPlugin(
-        tuple(dict.fromkeys(classes)),
+        classes_of(module, hooks),
         distribution.name if distribution is not None else "",
         distribution.version if distribution is not None else "",
     )
+
+
+def classes_of(module: ModuleType, hooks: Sequence[str]) -> tuple[type[Plugin[Any]], ...]:
+    """Return what the functions of a plugin's module answer to some hooks."""
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    manager.register(module)
+    answers = (answer for hook in hooks for answer in getattr(manager.hook, hook)())
+    return tuple(dict.fromkeys(each for answer in answers for each in answer))
 
 
 @dataclass(slots=True)
@@ -87,10 +90,12 @@ class PluginLookup:
         hooks: which hooks of plugins are asked.
         known: what these hooks of all plugins have answered somebody else, if anybody. A name that is none of these
             classes' is then refused before all plugins are imported, and those that have it are imported first.
+        own: what a service answers to these hooks itself; a plugin cannot take the names of these classes.
     """
 
     hooks: Sequence[str] = CONNECT_HOOKS
     known: Sequence[KnownClass] = ()
+    own: Sequence[type[Plugin[Any]]] = ()
     _loaded: dict[EntryPoint, LoadedPlugin] = field(default_factory=dict)
     _broken: dict[EntryPoint, str] = field(default_factory=dict)
     _versions: dict[type[Any], str] = field(default_factory=dict)
@@ -102,6 +107,9 @@ class PluginLookup:
             PluginNotFound: there is none.
         """
         wanted = PluginName(name)
+        for each in self.own:
+            if issubclass(each, kind) and wanted.means(each):
+                return each
         having = [each for each in self.known if wanted.means_known(each)]
         if self.known and not having:
             nearest = wanted.nearest(kind, self.known)

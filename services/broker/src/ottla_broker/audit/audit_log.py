@@ -108,9 +108,11 @@ class AuditLog:
         """Return how many records were dropped so far, by kind."""
         return {kind: self._not_taken[kind] + self._unwritten[kind] for kind in AuditKind}
 
-    def note_denial(self, caller: Caller, operation: str, resource: str) -> None:
-        """Record that a client may not do an operation."""
-        self._note(AuditKind.DENIAL, caller, (resource,), AuditResult.DENIED, operation=operation)
+    def note_denial(
+        self, caller: Caller, operation: str, resource: str, errors: Mapping[str, int] | None = None
+    ) -> None:
+        """Record that a client may not do an operation; errors tell if that was not decided."""
+        self._note(AuditKind.DENIAL, caller, (resource,), AuditResult.DENIED, operation=operation, errors=errors)
 
     def note_change(
         self, caller: Caller, resources: Sequence[str], result: AuditResult, errors: Mapping[str, int]

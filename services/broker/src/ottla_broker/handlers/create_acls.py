@@ -21,7 +21,7 @@ CREATED = AclCreationResult(error_code=ErrorCode.none, error_message=None)
 async def handle(broker: Broker, request: Request) -> Parts:
     """Have the controller create what is valid; this broker goes by it when it answers."""
     creations = request.newest().creations
-    if not broker.authorization.is_on:
+    if not broker.authorization.uses_access_lists:
         refused = AclCreationResult(error_code=ErrorCode.security_disabled, error_message=NO_AUTHORIZER)
         return request.respond(CreateAclsResponse(throttle_time=NO_THROTTLE, results=(refused,) * len(creations)))
     results: list[AclCreationResult | None] = [None] * len(creations)

@@ -20,7 +20,7 @@ from ottla_proto.gen.ottla import acls_pb2 as pb
 async def handle(broker: Broker, request: Request) -> Parts:
     """Have the controller delete what is found; this broker goes by it no more when it answers."""
     filters = request.newest().filters
-    if not broker.authorization.is_on:
+    if not broker.authorization.uses_access_lists:
         refused = _refusal(CodedError(ErrorCode.security_disabled, NO_AUTHORIZER))
         return request.respond(
             DeleteAclsResponse(throttle_time=NO_THROTTLE, filter_results=(refused,) * len(filters))

@@ -26,7 +26,7 @@ def handle(broker: Broker, request: Request) -> Outcome:
 
 
 async def _handle(broker: Broker, request: Request) -> Parts:
-    if not broker.authorization.is_on:
+    if not broker.authorization.uses_access_lists:
         return request.respond(_refusal(ErrorCode.security_disabled, NO_AUTHORIZER))
     message = request.newest()
     try:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from ottla_broker.audit.audit_log import AuditLog
 from ottla_broker.audit.audit_records import AuditKind
+from ottla_broker.authorization import Authorization
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.fetch_sessions import FetchSessionCache
 from ottla_broker.groups.relay import GroupRelay
@@ -11,6 +12,7 @@ from ottla_broker.listener import Listener
 from ottla_broker.quotas.client_quotas import ClientQuotas
 from ottla_broker.request_times import PARTS, ApiTimes
 from ottla_broker.sasl.listener_sasl import LoginCounts
+from ottla_core.acls import ResourceKind
 from ottla_core.observe.metrics import Metrics
 from ottla_core.observe.request_errors import errors_by_api
 from ottla_core.wire.messages import api_name
@@ -67,6 +69,17 @@ def show_logins(metrics: Metrics, counts: LoginCounts) -> None:
     metrics.show_value("ottla_broker_authentications_total", lambda: counts.succeeded)
     metrics.show_value("ottla_broker_failed_authentications_total", lambda: counts.failed)
     metrics.show_value("ottla_broker_expired_sessions_total", lambda: counts.expired)
+
+
+def show_rights(metrics: Metrics, authorization: Authorization) -> None:
+    """Show what clients were refused, and what went wrong with the authorizer."""
+    counts = None if authorization.judge is None else authorization.judge.counts
+    metrics.show(
+        "ottla_broker_denials_total",
+        lambda: [(authorization.denials[kind], {"resource": kind.name}) for kind in ResourceKind],
+    )
+    metrics.show_value("ottla_broker_authorizer_failures_total", lambda: counts.failures if counts else 0)
+    metrics.show_value("ottla_broker_authorizer_slow_answers_total", lambda: counts.slow if counts else 0)
 
 
 def show_audit(metrics: Metrics, audit: AuditLog | None) -> None:

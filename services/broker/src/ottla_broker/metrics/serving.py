@@ -18,6 +18,7 @@ from ottla_broker.metrics.request_metrics import (
     show_group_relay,
     show_logins,
     show_requests,
+    show_rights,
     show_throttles,
 )
 from ottla_core.cluster.etcd.times import show_etcd
@@ -45,6 +46,7 @@ def serve_metrics(broker: Broker, listener: Listener, dispatcher: Dispatcher, tr
     show_connections(metrics, listener)
     show_throttles(metrics, broker.quotas)
     show_logins(metrics, broker.logins.counts)
+    show_rights(metrics, broker.authorization)
     show_audit(metrics, broker.audit)
     show_fetch_sessions(metrics, broker.fetch_sessions)
     show_clients(metrics, broker.telemetry)
