@@ -9,8 +9,10 @@ topics' settings and the throttles of replication have files of their own.
 Source: Kafka's DynamicBrokerConfig.AllDynamicConfigs (4.2).
 """
 
+import re
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from ipaddress import ip_address
 from typing import Final
 
@@ -18,6 +20,12 @@ from ottla_core.config_definition import INT32_MAX, INT64_MAX, ConfigDefinition,
 from ottla_core.errors import InvalidConfig
 from ottla_core.plain_address import plain_address
 
+MAX_CONNECTIONS: Final = "max.connections"
+CREATION_RATE: Final = "max.connection.creation.rate"
+LISTENER_LIMIT: Final = re.compile(
+    rf"listener\.name\.([^.]+)\.({re.escape(MAX_CONNECTIONS)}|{re.escape(CREATION_RATE)})"
+)
+"""Limits that a listener may have of its own, its name in lower case; they take effect in the running broker."""
 OVERRIDES: Final = "max.connections.per.ip.overrides"
 NOTHING_FOLLOWS: Final = "Kept for Kafka's tools; nothing follows from it."
 DEDUPE_BUFFER_BYTES_MIN: Final = 1024 * 1024
@@ -59,10 +67,10 @@ def _by_name(*definitions: ConfigDefinition) -> Mapping[str, ConfigDefinition]:
 
 
 APPLIED: Final = _by_name(
-    _number("max.connections", "Client connections at once.", minimum=1),
+    _number(MAX_CONNECTIONS, "Client connections at once.", minimum=1),
     _number("max.connections.per.ip", "Connections at once from one address.", minimum=1),
     _text(OVERRIDES, "Connections at once from addresses that are named: ADDRESS:COUNT, separated by commas."),
-    _number("max.connection.creation.rate", "Connections that are accepted per second.", minimum=1),
+    _number(CREATION_RATE, "Connections that are accepted per second.", minimum=1),
     _number("log.cleaner.threads", "Logs that are compacted at once, each by a process of its own.", minimum=1),
     _number(
         "log.cleaner.dedupe.buffer.size",
@@ -123,6 +131,25 @@ KEPT: Final = _by_name(
 PROCESS_DEFINITIONS: Final[Mapping[str, ConfigDefinition]] = {**APPLIED, **AT_START, **KEPT}
 
 
+def listener_limit(name: str) -> ConfigDefinition | None:
+    """Return what a setting is that begins with `listener.name.`, if it is a limit of a listener's connections."""
+    found = LISTENER_LIMIT.fullmatch(name)
+    if found is None:
+        return None
+    listener, limit = found.groups()
+    return replace(APPLIED[limit], name=name, documentation=f"{limit} of the listener {listener.upper()}.")
+
+
+def process_definition(name: str) -> ConfigDefinition | None:
+    """Return what can be changed at run time under a name, None if nothing can."""
+    return PROCESS_DEFINITIONS.get(name) or listener_limit(name)
+
+
+def is_applied(name: str) -> bool:
+    """Return whether a setting takes effect in the running broker."""
+    return name in APPLIED or listener_limit(name) is not None
+
+
 def address_limits(text: str) -> Mapping[str, int]:
     """Return the limits that `max.connections.per.ip.overrides` gives addresses.
 
@@ -150,7 +177,7 @@ def check_process_configs(configs: Mapping[str, str]) -> None:
         InvalidConfig: it is not, or does not.
     """
     for name, text in configs.items():
-        if (definition := PROCESS_DEFINITIONS.get(name)) is not None:
+        if (definition := process_definition(name)) is not None:
             definition.parse(text)
     address_limits(configs.get(OVERRIDES, ""))
     if "log.cleaner.threads" in configs and "log.cleaner.dedupe.buffer.size" in configs:

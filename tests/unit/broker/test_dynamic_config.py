@@ -8,7 +8,14 @@ from structlog.testing import capture_logs
 from ottla_broker.config import BrokerConfig
 from ottla_broker.dynamic_config import as_started, keep_applied, with_dynamic
 from ottla_core.cluster.state.model import ClusterState
-from ottla_core.dynamic_broker_config import APPLIED, AT_START, KEPT, PROCESS_DEFINITIONS, check_process_configs
+from ottla_core.dynamic_broker_config import (
+    APPLIED,
+    AT_START,
+    KEPT,
+    PROCESS_DEFINITIONS,
+    check_process_configs,
+    is_applied,
+)
 from ottla_core.errors import InvalidConfig
 from tests.support.groups.group_cluster import StatedFeed
 
@@ -33,7 +40,7 @@ def test_a_brokers_own_setting_comes_before_that_of_all_and_that_before_the_file
         ({None: {"max.connections": "7"}, 1: {"max.connections": "8"}}, 8),
         ({2: {"max.connections": "9"}}, 100),
     ):
-        changed = with_dynamic(CONFIG, configs, APPLIED)
+        changed = with_dynamic(CONFIG, configs, is_applied)
         assert changed.max_connections == expected
         assert (changed.listeners, changed.log_dirs) == (CONFIG.listeners, (Path("/a"), Path("/b")))
         assert changed.topic_settings == {"log.retention.hours": "3"}
@@ -55,14 +62,14 @@ def test_a_broker_with_logins_goes_by_changed_settings_as_well() -> None:
         "config.providers.files.class": "FileConfigProvider",
     }
     config = BrokerConfig.model_validate({**others, **of_listener})
-    changed = with_dynamic(config, {None: {"max.connections": "7"}}, APPLIED)
+    changed = with_dynamic(config, {None: {"max.connections": "7"}}, is_applied)
     assert changed.max_connections == 7
     assert (changed.listener_values, changed.config_providers) == (config.listener_values, config.config_providers)
 
 
 def test_what_takes_effect_at_the_start_does_so_then_alone() -> None:
     configs = {None: {"num.replica.fetchers": "4", "max.connections": "7"}}
-    assert with_dynamic(CONFIG, configs, APPLIED).num_replica_fetchers == 1
+    assert with_dynamic(CONFIG, configs, is_applied).num_replica_fetchers == 1
     started = as_started(CONFIG, configs)
     assert (started.num_replica_fetchers, started.max_connections) == (4, 100)
 

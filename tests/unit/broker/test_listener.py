@@ -6,13 +6,15 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from ottla_broker import listener as listener_module
 from ottla_broker.config import BrokerConfig
+from ottla_broker.dynamic_config import with_dynamic
 from ottla_broker.listener import Listener, ListenerError, bind
-from ottla_core.dynamic_broker_config import check_process_configs
+from ottla_core.dynamic_broker_config import check_process_configs, is_applied
 from ottla_core.errors import InvalidConfig
 from tests.support.eventually_async import eventually_async
 
@@ -28,13 +30,24 @@ async def listen():
     listeners: list[Listener] = []
 
     def start(**settings: object) -> int:
-        config = BrokerConfig.model_validate({"node.id": 1, "log.dirs": (Path("/nowhere"),), **settings})
-        sock = bind("127.0.0.1", 0)
+        return start_all("PLAINTEXT", **settings)["PLAINTEXT"]
+
+    def start_all(*names: str, **settings: object) -> dict[str, int]:
+        """Start listeners, of which the first is that among brokers; return their ports."""
+        named = {
+            "listeners": ",".join(f"{name}://127.0.0.1:0" for name in names),
+            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
+            "inter.broker.listener.name": names[0],
+        }
+        config = BrokerConfig.model_validate({"node.id": 1, "log.dirs": (Path("/nowhere"),), **named, **settings})
+        sockets = [(name, bind("127.0.0.1", 0)) for name in names]
         dispatcher = SimpleNamespace(handle=lambda frame, _connection: [framed(bytes(frame))])
-        listener = Listener(config, [("PLAINTEXT", sock)], dispatcher)  # type: ignore[arg-type]
+        listener = Listener(config, sockets, dispatcher)  # type: ignore[arg-type]
         listener.start()
         listeners.append(listener)
-        return sock.getsockname()[1]
+        return {name: sock.getsockname()[1] for name, sock in sockets}
+
+    start.all = start_all  # type: ignore[attr-defined]
 
     yield start
     for listener in listeners:
@@ -220,6 +233,48 @@ async def test_an_address_may_have_a_limit_of_its_own(listen: Callable[..., int]
     assert await is_closed(reader)
     for each in (*(writer for _, writer in pairs), writer):
         each.close()
+
+
+async def opened(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    pair = await asyncio.open_connection("127.0.0.1", port)
+    assert await echoes(*pair)
+    return pair
+
+
+async def test_a_listener_may_have_a_limit_of_its_own(listen: Any) -> None:
+    ports = listen.all("BROKERS", "CLIENTS", "OTHERS", **{"listener.name.clients.max.connections": 1})
+    pairs = [await opened(ports["CLIENTS"])]
+    refused, writer = await asyncio.open_connection("127.0.0.1", ports["CLIENTS"])
+    assert await is_closed(refused)
+    pairs += [await opened(ports[each]) for each in ("OTHERS", "OTHERS", "BROKERS")]
+    for each in (*(each for _, each in pairs), writer):
+        each.close()
+
+
+async def test_a_client_makes_way_for_a_broker_where_the_limit_is_reached(listen: Any) -> None:
+    ports = listen.all("BROKERS", "CLIENTS", **{"max.connections": 2})
+    longest = await opened(ports["CLIENTS"])
+    newer = await opened(ports["CLIENTS"])
+    broker = await opened(ports["BROKERS"])
+    assert await is_closed(longest[0])
+    assert await echoes(*newer)
+    refused, writer = await asyncio.open_connection("127.0.0.1", ports["CLIENTS"])
+    assert await is_closed(refused), "a client does not make way for another one"
+    assert await echoes(*broker)
+    for each in (longest[1], newer[1], broker[1], writer):
+        each.close()
+
+
+async def test_a_changed_limit_of_a_listener_holds_from_then_on(listen: Any) -> None:
+    settings = {"listener.name.clients.max.connections": "1"}
+    with pytest.raises(ValueError, match=r"listener\.name\.clients\.max\.connections"):
+        listen.all("CLIENTS", **{"listener.name.clients.max.connections": "0"})
+    config = BrokerConfig.model_validate(
+        {"node.id": 1, "log.dirs": (Path("/nowhere"),), "listeners": "CLIENTS://127.0.0.1:0"}
+        | {"listener.security.protocol.map": "CLIENTS:PLAINTEXT"}
+    )
+    assert with_dynamic(config, {1: settings}, is_applied).connection_limits(5).listeners["CLIENTS"].connections == 1
+    assert config.connection_limits(5).listeners["CLIENTS"].connections == config.max_connections
 
 
 async def test_connections_that_come_too_fast_wait_and_are_served(listen: Callable[..., int]) -> None:

@@ -113,7 +113,8 @@ class ClientControlConfig(ServiceConfig):
         alias="max.connection.creation.rate",
         ge=1,
         le=MAX_INT,
-        description="Connections that are accepted per second, but for those of brokers where they have a listener.",
+        description="Connections that are accepted per second, but for those of brokers where they have a listener "
+        "of their own. Also as listener.name.NAME.max.connection.creation.rate.",
     )
     quota_window_num: int = Field(
         11,

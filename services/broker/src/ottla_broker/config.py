@@ -17,6 +17,7 @@ from ottla_broker.client_plugins.finding import (
     BUILDER_PREFIX,
     SUPER_USERS,
 )
+from ottla_broker.quotas.connection_limits import ConnectionLimits, ListenerLimits
 from ottla_broker.replication_config import ReplicationConfig
 from ottla_broker.sasl import sasl_settings
 from ottla_broker.sasl.sasl_settings import PeerLoginSettings, SaslSettings
@@ -24,6 +25,7 @@ from ottla_broker.tls import tls_settings
 from ottla_broker.tls.tls_settings import TlsSettings
 from ottla_core.config import DescribedKey, HostPort, parse_address
 from ottla_core.consumer_group_settings import ConsumerGroupSettings
+from ottla_core.dynamic_broker_config import CREATION_RATE, MAX_CONNECTIONS, address_limits, listener_limit
 from ottla_core.errors import ConfigurationError, InvalidConfig
 from ottla_core.topic_config import TOPIC_CONFIG_DEFINITIONS, topic_defaults
 
@@ -112,7 +114,13 @@ Listeners = Annotated[tuple[ListenerAddress, ...], BeforeValidator(_parse_listen
 ListenerProtocols = Annotated[tuple[ListenerProtocol, ...], BeforeValidator(_parse_protocols)]
 
 
-def _listener_key_problem(key: str) -> str | None:
+def _listener_key_problem(key: str, text: str) -> str | None:
+    if (limit := listener_limit(key)) is not None:
+        try:
+            limit.parse(text)
+        except InvalidConfig as error:
+            return error.message
+        return None
     if sasl_settings.is_about_sasl(key):
         return sasl_settings.unknown_key_problem(key)
     return tls_settings.unknown_key_problem(key)
@@ -178,7 +186,8 @@ class BrokerConfig(ClientControlConfig, ConsumerGroupSettings, ReplicationConfig
         alias="max.connections",
         ge=1,
         le=MAX_INT,
-        description="Client connections at once; never so many that logs lack file descriptors.",
+        description="Connections at once, but for those of brokers where they have a listener of their own; never "
+        "so many that logs lack file descriptors. Also as listener.name.NAME.max.connections.",
     )
     max_connections_per_ip: int = Field(
         MAX_INT, alias="max.connections.per.ip", ge=1, le=MAX_INT, description="Connections at once from one address."
@@ -429,7 +438,8 @@ class BrokerConfig(ClientControlConfig, ConsumerGroupSettings, ReplicationConfig
 
     @model_validator(mode="after")
     def _check_listener_settings(self) -> Self:
-        if problems := [problem for key in self.listener_values if (problem := _listener_key_problem(key))]:
+        problems = [problem for each in self.listener_values.items() if (problem := _listener_key_problem(*each))]
+        if problems:
             raise ValueError("; ".join(problems))
         try:
             self.tls_of_listeners()
@@ -485,6 +495,34 @@ class BrokerConfig(ClientControlConfig, ConsumerGroupSettings, ReplicationConfig
                 f"{', '.join(unread)}: nothing reads this; {AUTHORIZER_KEY} or {BUILDER_KEY} names no class"
             )
         return self
+
+    def connection_limits(self, files: int) -> ConnectionLimits:
+        """Return the limits of connections.
+
+        Args:
+            files: connections for which there are file descriptors.
+        """
+        names = [listener.name for listener in self.listeners]
+        return ConnectionLimits(
+            connections=self.max_connections,
+            per_second=self.max_connection_creation_rate,
+            per_address=self.max_connections_per_ip,
+            addresses=address_limits(self.max_connections_per_ip_overrides),
+            listeners={
+                name: ListenerLimits(
+                    connections=self._listener_limit(name, MAX_CONNECTIONS, self.max_connections),
+                    per_second=self._listener_limit(name, CREATION_RATE, self.max_connection_creation_rate),
+                )
+                for name in names
+            },
+            protected=self.inter_broker_listener if len(names) > 1 else None,
+            files=files,
+        )
+
+    def _listener_limit(self, listener: str, setting: str, otherwise: int) -> int:
+        key = f"{tls_settings.LISTENER_PREFIX}{listener.lower()}.{setting}"
+        text = self.listener_values.get(key)
+        return otherwise if text is None else int(text)
 
     def authorizer_settings(self) -> dict[str, str]:
         """Return the settings that the authorizer may read: its own, and those about rights that it may share."""

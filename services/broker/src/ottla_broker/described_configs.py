@@ -16,7 +16,7 @@ from ottla_core.client_metrics_config import CLIENT_METRICS_CONFIG_DEFINITIONS
 from ottla_core.cluster.state.model import Topic
 from ottla_core.config import SECRET_KEYS
 from ottla_core.config_definition import BrokerSynonym, ConfigDefinition, ConfigType
-from ottla_core.dynamic_broker_config import PROCESS_DEFINITIONS
+from ottla_core.dynamic_broker_config import PROCESS_DEFINITIONS, listener_limit
 from ottla_core.group_config import BROKER_SYNONYMS, GROUP_CONFIG_DEFINITIONS
 from ottla_core.throttle_config import THROTTLE_DEFINITIONS, UNLIMITED
 from ottla_core.topic_config import TOPIC_CONFIG_DEFINITIONS, TopicConfig
@@ -237,6 +237,14 @@ def _describe_process_settings(config: BrokerConfig, settings: BrokerSettings) -
             synonyms.append(ConfigSynonym(name, str(models[field_name].get_default()), ConfigSource.DEFAULT))
         if synonyms:
             yield _described(name, definition, synonyms)
+    for name in {**settings.dynamic, **settings.dynamic_default, **config.listener_values}:
+        if (limit := listener_limit(name)) is not None:
+            given = (
+                [ConfigSynonym(name, text, ConfigSource.STATIC_BROKER)]
+                if (text := config.listener_values.get(name)) is not None
+                else []
+            )
+            yield _described(name, limit, [*settings.values_of(name), *given])
 
 
 def _described(name: str, definition: ConfigDefinition, synonyms: Sequence[ConfigSynonym]) -> DescribedConfig:

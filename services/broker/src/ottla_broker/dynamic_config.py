@@ -5,7 +5,7 @@ together with the file, which the controller cannot know of, must not stop the b
 they were.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
 import structlog
 from pydantic import ValidationError
@@ -13,26 +13,26 @@ from pydantic import ValidationError
 from ottla_broker.config import BrokerConfig
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.cluster.view.feed import ClusterStateFeed
-from ottla_core.dynamic_broker_config import APPLIED, AT_START
+from ottla_core.dynamic_broker_config import AT_START, is_applied
 
 BrokerConfigs = Mapping[int | None, Mapping[str, str]]
 
 logger = structlog.get_logger("broker")
 
 
-def with_dynamic(config: BrokerConfig, configs: BrokerConfigs, names: Collection[str]) -> BrokerConfig:
-    """Return the settings with those among `names` that were changed at run time.
+def with_dynamic(config: BrokerConfig, configs: BrokerConfigs, counts: Callable[[str], bool]) -> BrokerConfig:
+    """Return the settings with those that count among what was changed at run time.
 
     Args:
         config: what the broker was started with.
         configs: `ClusterState.broker_configs`.
-        names: the settings that count.
+        counts: says by its name whether a setting does.
 
     Raises:
         ValidationError: they do not go together with the others.
     """
     dynamic = {**configs.get(None, {}), **configs.get(config.node_id, {})}
-    changed = {name: text for name, text in dynamic.items() if name in names}
+    changed = {name: text for name, text in dynamic.items() if counts(name)}
     if not changed:
         return config
     given = config.model_dump(by_alias=True, exclude_unset=True)
@@ -48,7 +48,7 @@ def with_dynamic(config: BrokerConfig, configs: BrokerConfigs, names: Collection
 def as_started(config: BrokerConfig, configs: BrokerConfigs) -> BrokerConfig:
     """Return the settings that a broker goes by which is being started."""
     try:
-        return with_dynamic(config, configs, AT_START)
+        return with_dynamic(config, configs, AT_START.__contains__)
     except ValidationError as error:
         _report(error)
         return config
@@ -59,7 +59,7 @@ def keep_applied(config: BrokerConfig, feed: ClusterStateFeed, apply: Callable[[
 
     def take(configs: BrokerConfigs) -> None:
         try:
-            apply(with_dynamic(config, configs, APPLIED))
+            apply(with_dynamic(config, configs, is_applied))
         except ValidationError as error:
             _report(error)
 

@@ -9,7 +9,6 @@ import errno
 import socket
 import ssl
 import sys
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -17,21 +16,22 @@ import structlog
 
 from ottla_broker.channel import PlainChannel
 from ottla_broker.client_plugins.principals import Nobody, Principals
-from ottla_broker.config import MAX_INT, BrokerConfig
+from ottla_broker.config import BrokerConfig
 from ottla_broker.connection import Connection
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.quotas.client_quotas import ThrottleCount
+from ottla_broker.quotas.connection_limits import ConnectionCounts
 from ottla_broker.quotas.connection_rates import ConnectionRates
 from ottla_broker.quotas.sampled_rate import RateWindow
 from ottla_broker.receive_buffer import BufferPool, RequestBudget
 from ottla_broker.sasl.exchange import Accepted
+from ottla_broker.sasl.sessions import FailureLog
 from ottla_broker.sasl_gate import SaslGate
 from ottla_broker.tls.handshake import Handshake, why_failed
 from ottla_broker.tls.tls_channel import TlsChannel
 from ottla_core.background import start_recurring
 from ottla_core.clock import SystemClock
 from ottla_core.config import HostPort
-from ottla_core.dynamic_broker_config import address_limits
 from ottla_core.errors import OttlaError
 from ottla_core.plain_address import plain_address
 from ottla_core.principal import ANONYMOUS, Principal
@@ -136,17 +136,18 @@ class Listener:
         self._clock = SystemClock()
         self._handshakes: set[Handshake] = set()
         self._held_back: set[socket.socket] = set()
-        self._per_address = address_limits(config.max_connections_per_ip_overrides)
+        self._limits = config.connection_limits(files_for_connections)
+        self._counts = ConnectionCounts()
         self.rates = ConnectionRates(RateWindow(config.quota_window_num, config.quota_window_size_seconds * 1000))
         self.throttled = throttled or ThrottleCount()
-        self._by_address: Counter[str] = Counter()
+        self._refusals = FailureLog()
         self._wanting_budget: set[Connection] = set()
         self._idle_check: asyncio.Task[None] | None = None
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Go by other limits of connections from now on; those that are open stay."""
         self._config = config
-        self._per_address = address_limits(config.max_connections_per_ip_overrides)
+        self._limits = config.connection_limits(self._files_for_connections)
 
     def start(self) -> None:
         """Listen."""
@@ -192,12 +193,7 @@ class Listener:
         self.connections.discard(connection)
         self._wanting_budget.discard(connection)
         self._unread_since.pop(connection, None)
-        self._forget_address(connection.address)
-
-    def _forget_address(self, address: str) -> None:
-        self._by_address[address] -= 1
-        if not self._by_address[address]:
-            del self._by_address[address]
+        self._counts.remove(connection.listener_name, connection.address)
 
     def unsent_changed(self, difference: int) -> None:
         """Keep account of what peers leave unread, and give up some of them if it is too much."""
@@ -215,6 +211,13 @@ class Listener:
 
     # Accepting
 
+    def _log_refusal(self, event: str, **what: object) -> None:
+        """Log that a client was refused, unless that happens too often."""
+        left_out = self._refusals.note(self._loop.time())
+        if left_out is not None:
+            more = {"left_out": left_out} if left_out else {}
+            logger.info(event, **what, **more)
+
     def _accept(self, listener_name: str, listening: socket.socket) -> None:
         for _ in range(ACCEPTED_AT_ONCE_MAX):
             try:
@@ -226,58 +229,56 @@ class Listener:
                 self._loop.remove_reader(listening.fileno())
                 self._loop.call_later(ACCEPT_PAUSE_SECONDS, self._accept_again, listener_name, listening)
                 return
-            self._take(listener_name, sock, plain_address(address[0]), address[1])
-            if pause_ms := self._pause_ms(listener_name):
+            counts = self._take(listener_name, sock, plain_address(address[0]), address[1])
+            if counts and (pause_ms := self.rates.accepted(self._limits, listener_name, self._now_ms())):
                 self._loop.remove_reader(listening.fileno())
                 self._loop.call_later(pause_ms / 1000, self._accept_again, listener_name, listening)
                 return
 
-    def _pause_ms(self, listener_name: str) -> int:
-        """Return for how long to accept nothing, as connections come too fast; brokers' own are always accepted."""
-        limit = self._config.max_connection_creation_rate
-        if limit == MAX_INT or (len(self._sockets) > 1 and listener_name == self._config.inter_broker_listener):
-            return 0
-        return self.rates.accepted(limit, int(self._loop.time() * 1000))
+    def _now_ms(self) -> int:
+        return int(self._loop.time() * 1000)
 
     def _accept_again(self, listener_name: str, listening: socket.socket) -> None:
         if listening.fileno() >= 0:
             self._loop.add_reader(listening.fileno(), self._accept, listener_name, listening)
 
-    def _take(self, listener_name: str, sock: socket.socket, host: str, port: int) -> None:
-        limit = ""
-        held = len(self.connections) + len(self._handshakes) + len(self._held_back)
-        if held >= self._config.max_connections:
-            limit = "max.connections"
-        elif held >= self._files_for_connections:
-            limit = "open files (ulimit -n)"
-        elif self._by_address[host] >= self._per_address.get(host, self._config.max_connections_per_ip):
-            limit = "max.connections.per.ip"
-        if limit:
+    def _take(self, listener_name: str, sock: socket.socket, host: str, port: int) -> bool:
+        """Serve a connection or refuse it; return whether it counts in rates."""
+        if limit := self._counts.why_refused(self._limits, listener_name, host):
             self.refused += 1
-            logger.warning("connection refused", peer=f"{host}:{port}", limit=limit, refused=self.refused)
+            self._log_refusal("connection refused", peer=f"{host}:{port}", limit=limit, refused=self.refused)
             sock.close()
-            return
-        if self.rates.by_address and (excess_ms := self.rates.excess_ms(host, int(self._loop.time() * 1000))):
+            return True
+        if self.rates.by_address and (excess_ms := self.rates.excess_ms(host, self._now_ms())):
             self._hold_back(sock, excess_ms, f"{host}:{port}")
-            return
+            return False
+        if listener_name == self._limits.protected and self._counts.needs_room(self._limits):
+            self._make_room()
         sock.setblocking(False)
         with contextlib.suppress(OSError):  # the client may be gone already
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.accepted += 1
-        self._by_address[host] += 1
+        self._counts.add(listener_name, host)
         if self._certificates is not None and listener_name in self._certificates:
             self._begin_handshake(self._certificates[listener_name], sock, (host, port), listener_name)
         else:
             self._add_plain(sock, (host, port), listener_name)
+        return True
+
+    def _make_room(self) -> None:
+        """Close the connection of another listener than that of brokers on which nothing has moved for longest."""
+        others = (each for each in self.connections if each.listener_name != self._limits.protected)
+        if (longest := min(others, key=lambda each: each.last_active, default=None)) is not None:
+            longest.close("it makes way for a broker, as there are as many connections as there may be")
 
     def _add_plain(self, sock: socket.socket, peer: tuple[str, int], listener: str) -> None:
         try:
             principal = ANONYMOUS if listener in self._sasl else self._named(ANONYMOUS, peer[0], listener)
         except Nobody as nobody:
             sock.close()
-            self._forget_address(peer[0])
+            self._counts.remove(listener, peer[0])
             self.refused += 1
-            logger.info("connection refused", peer=f"{peer[0]}:{peer[1]}", listener=listener, reason=str(nobody))
+            self._log_refusal("connection refused", peer=f"{peer[0]}:{peer[1]}", reason=str(nobody))
             return
         self._add(Connection(PlainChannel(sock), peer, listener, self, self._loop, principal=principal))
 
@@ -302,10 +303,13 @@ class Listener:
             sock.close()
             return
         self._held_back.add(sock)
+        self._counts.total += 1
         self._loop.call_later(excess_ms / 1000, self._end_hold, sock)
 
     def _end_hold(self, sock: socket.socket) -> None:
-        self._held_back.discard(sock)
+        if sock in self._held_back:
+            self._held_back.discard(sock)
+            self._counts.total -= 1
         sock.close()
 
     def _add(self, connection: Connection, certificate: Callable[[], bytes | None] = lambda: None) -> None:
@@ -358,9 +362,9 @@ class Listener:
             refused(reason)
 
         def refused(reason: str) -> None:
-            self._forget_address(peer[0])
+            self._counts.remove(listener, peer[0])
             self.failed_handshakes += 1
-            logger.info("TLS handshake failed", peer=f"{peer[0]}:{peer[1]}", listener=listener, reason=reason)
+            self._log_refusal("TLS handshake failed", peer=f"{peer[0]}:{peer[1]}", listener=listener, reason=reason)
 
         try:
             handshake = Handshake(tls.context, sock, self._loop, done, failed)

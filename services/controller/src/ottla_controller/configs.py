@@ -30,7 +30,7 @@ from ottla_core.cluster.controller_rpc.controller_api import (
 )
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.config_definition import ConfigDefinition, ConfigType
-from ottla_core.dynamic_broker_config import PROCESS_DEFINITIONS
+from ottla_core.dynamic_broker_config import PROCESS_DEFINITIONS, listener_limit
 from ottla_core.errors import InvalidConfig, InvalidRequest, KafkaError, PolicyViolation, UnknownTopicOrPartition
 from ottla_core.group_config import ConsumerGroupLimits, check_group_configs, group_definition
 from ottla_core.throttle_config import THROTTLE_DEFINITIONS
@@ -235,9 +235,10 @@ def _definition(target: Target, name: str) -> ConfigDefinition:
         case BrokerTarget(broker_id):
             if broker_id is not None and name in CLUSTER_WIDE_CONFIGS:
                 raise InvalidConfig(f"Broker config {name} cannot be changed for a single broker")
-            if name not in DYNAMIC_BROKER_CONFIGS:
+            found = DYNAMIC_BROKER_CONFIGS.get(name) or listener_limit(name)
+            if found is None:
                 raise InvalidConfig(f"Broker config {name} is unknown or cannot be changed dynamically")
-            return DYNAMIC_BROKER_CONFIGS[name]
+            return found
         case GroupTarget():
             return group_definition(name)
         case ClientMetricsTarget():

@@ -1,17 +1,48 @@
 """How fast connections may come, in all and from one address."""
 
 from ottla_broker.quotas import connection_rates
-from ottla_broker.quotas.connection_rates import PAUSE_MS_MAX, ConnectionRates
+from ottla_broker.quotas.connection_limits import ConnectionLimits, ListenerLimits
+from ottla_broker.quotas.connection_rates import PAUSE_MS_MAX, UNLIMITED, ConnectionRates
 from ottla_broker.quotas.sampled_rate import RateWindow
 
 WINDOW = RateWindow(samples=11, sample_ms=1000)
 
 
+def limits(*, all_of: int = UNLIMITED, clients: int = UNLIMITED, brokers: int = UNLIMITED) -> ConnectionLimits:
+    """Rates of a broker, and of its listeners CLIENTS and BROKERS, in connections per second."""
+    return ConnectionLimits(
+        connections=100,
+        per_second=all_of,
+        per_address=100,
+        addresses={},
+        listeners={
+            "CLIENTS": ListenerLimits(connections=100, per_second=clients),
+            "BROKERS": ListenerLimits(connections=100, per_second=brokers),
+        },
+        protected="BROKERS",
+        files=100,
+    )
+
+
 def test_nothing_is_accepted_while_connections_come_too_fast() -> None:
     rates = ConnectionRates(WINDOW)
-    pauses = [rates.accepted(1, 0) for _ in range(11)]
+    pauses = [rates.accepted(limits(all_of=1), "CLIENTS", 0) for _ in range(11)]
     assert pauses == [0] * 10 + [PAUSE_MS_MAX]
-    assert rates.accepted(1, 30_000) == 0
+    assert rates.accepted(limits(all_of=1), "CLIENTS", 30_000) == 0
+
+
+def test_a_listener_has_a_rate_of_its_own_and_others_are_not_held_up() -> None:
+    rates = ConnectionRates(WINDOW)
+    pauses = [rates.accepted(limits(clients=1), "CLIENTS", 0) for _ in range(11)]
+    assert pauses == [0] * 10 + [PAUSE_MS_MAX]
+    assert not any(rates.accepted(limits(clients=1), "BROKERS", 0) for _ in range(100))
+
+
+def test_the_brokers_rate_does_not_hold_for_the_listener_among_brokers() -> None:
+    rates = ConnectionRates(WINDOW)
+    assert not any(rates.accepted(limits(all_of=1), "BROKERS", 0) for _ in range(100))
+    assert rates.accepted(limits(all_of=1), "CLIENTS", 0) == 0, "nor does what it accepts count for others"
+    assert any(rates.accepted(limits(brokers=1), "BROKERS", 0) for _ in range(100)), "its own rate does"
 
 
 def test_an_address_above_its_rate_is_held_back_and_others_are_not() -> None:

@@ -1,8 +1,9 @@
-"""How fast connections may come: to the broker, and from one address (KIP-612). Pure.
+"""How fast connections may come: to the broker, to a listener, and from one address (KIP-612). Pure.
 
-Above the broker's rate (`max.connection.creation.rate`) nothing is accepted for a while. A connection from an address
-that is above its own rate is accepted, not served, and closed after a while, so that a client that connects again at
-once is held back as well; it does not count.
+Above the rate of the broker, or of a listener (`max.connection.creation.rate`), nothing is accepted for a while; the
+broker's does not hold for the listener among brokers where there are others. A connection from an address that is
+above its own rate is accepted, not served, and closed after a while, so that a client that connects again at once is
+held back as well; it does not count.
 
 Source: Kafka's ConnectionQuotas.
 """
@@ -10,11 +11,14 @@ Source: Kafka's ConnectionQuotas.
 from collections.abc import Mapping
 from typing import Final
 
+from ottla_broker.quotas.connection_limits import ConnectionLimits
 from ottla_broker.quotas.sampled_rate import RateWindow, SampledRate
 from ottla_core.plain_address import plain_address
 
 ADDRESSES_MAX: Final = 10_000
 """Addresses whose rate is known; beyond, those are forgotten that came first."""
+UNLIMITED: Final = 2**31 - 1
+"""The default of rates."""
 PAUSE_MS_MAX: Final = 1000
 """After this time it is looked again, as the rate may have been changed."""
 
@@ -26,11 +30,12 @@ class ConnectionRates:
         by_address: how many connections a second an address may make; None stands for all that are not named.
     """
 
-    __slots__ = ("_all", "_of_addresses", "_window", "by_address")
+    __slots__ = ("_all", "_of_addresses", "_of_listeners", "_window", "by_address")
 
     def __init__(self, window: RateWindow) -> None:
         self._window = window
         self._all = SampledRate(window)
+        self._of_listeners: dict[str, SampledRate] = {}
         self._of_addresses: dict[str, SampledRate] = {}
         self.by_address: Mapping[str | None, float] = {}
 
@@ -42,10 +47,19 @@ class ConnectionRates:
         if not by_address:
             self._of_addresses.clear()
 
-    def accepted(self, limit_per_second: float, now_ms: int) -> int:
-        """Note that a connection was accepted; return for how many milliseconds none is to be; 0 if one may."""
-        self._all.record(1, now_ms)
-        return min(PAUSE_MS_MAX, self._all.throttle_ms(limit_per_second, now_ms))
+    def accepted(self, limits: ConnectionLimits, listener: str, now_ms: int) -> int:
+        """Note that a listener has accepted a connection; return for how many milliseconds it is to accept none."""
+        pause_ms = 0
+        per_second = limits.listeners[listener].per_second
+        if per_second != UNLIMITED:
+            if (rate := self._of_listeners.get(listener)) is None:
+                rate = self._of_listeners[listener] = SampledRate(self._window)
+            rate.record(1, now_ms)
+            pause_ms = rate.throttle_ms(per_second, now_ms)
+        if limits.per_second != UNLIMITED and listener != limits.protected:
+            self._all.record(1, now_ms)
+            pause_ms = max(pause_ms, self._all.throttle_ms(limits.per_second, now_ms))
+        return min(PAUSE_MS_MAX, pause_ms)
 
     def excess_ms(self, address: str, now_ms: int) -> int:
         """Note a connection from an address, unless it is one too many: return then for how long to hold it."""
