@@ -24,6 +24,7 @@ from kio.static.protocol import Entity
 from ottla_broker.client_plugins.principals import Nobody
 from ottla_broker.connection import Connection
 from ottla_broker.outcome import Outcome, Parts
+from ottla_broker.sasl.bearer import Bearer
 from ottla_broker.sasl.exchange import Accepted, Challenge, Exchange, Refused
 from ottla_broker.sasl.listener_sasl import ListenerSasl
 from ottla_broker.sasl.sessions import (
@@ -137,6 +138,8 @@ class SaslGate:
         header = read_request_header(frame)
         why = authentication.why_refused(header.api_key)
         if why is not None:
+            if isinstance(self._exchange, Bearer) and self._exchange.refusal:
+                why = f"{self._exchange.refusal}; the client goes on"
             return started(self._refuse(authentication, why, _out_of_turn(header)))
         if header.api_key == API_VERSIONS_KEY:
             return self._handle(frame, self._connection)

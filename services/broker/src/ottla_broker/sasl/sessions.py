@@ -10,7 +10,7 @@ from enum import Enum, auto
 from typing import Final
 
 from ottla_core.principal import Principal
-from ottla_core.wire.messages import API_VERSIONS_KEY
+from ottla_core.wire.messages import API_VERSIONS_KEY, api_name
 
 SASL_HANDSHAKE_KEY: Final = 17
 SASL_AUTHENTICATE_KEY: Final = 36
@@ -79,7 +79,10 @@ class Authentication:
             return None
         if api_key == SASL_AUTHENTICATE_KEY and self.phase is Phase.EXPECTS_REQUESTS:
             return self.why_no_round()
-        return f"a request with the API key {api_key} before the {self.kind} is done"
+        if self.former is None:
+            asked = api_name(api_key)
+            return f"the client asks for {asked} before it has logged in; its security.protocol may lack SASL"
+        return f"the client asks for {api_name(api_key)} before its {self.kind} is done"
 
     def why_no_round(self) -> str | None:
         """Return why another message of the mechanism is refused, None if it is not; it counts."""

@@ -96,6 +96,7 @@ _REASONS: Final = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client has no certificate, which ssl.client.auth=required asks for",
     "TLSV1_ALERT_UNKNOWN_CA": "the client does not know the authority of the broker's certificate",
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the client does not accept the broker's certificate",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the client finds that the broker's certificate has expired",
     "SSLV3_ALERT_BAD_CERTIFICATE": "the client does not accept the broker's certificate",
 }
 
