@@ -1,6 +1,7 @@
 """Keys of bearer tokens are read, kept, and read again, whatever clients send."""
 
 import asyncio
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,6 +96,37 @@ def test_a_key_that_was_taken_away_is_forgotten_after_the_time(keys: Keys) -> No
         else:
             pytest.fail("the former key is still accepted")
         assert await keys.accept(new)
+
+    asyncio.run(run())
+
+
+def test_a_client_that_leaves_during_the_read_takes_the_keys_from_nobody(
+    keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        issuer = Issuer()
+        keys.are(issuer)
+        read, has_begun, may_end, reads = keys.tokens._read, threading.Event(), threading.Event(), 0
+
+        def held() -> object:
+            nonlocal reads
+            reads += 1
+            has_begun.set()
+            assert may_end.wait(30)
+            return read()
+
+        monkeypatch.setattr(keys.tokens, "_read", held)
+        leaving = asyncio.create_task(keys.accept(issuer))
+        assert await asyncio.to_thread(has_begun.wait, 30)
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        staying = asyncio.create_task(keys.accept(issuer))
+        await asyncio.sleep(0)  # it waits for the read that is under way
+        may_end.set()
+        assert await staying
+        assert await keys.accept(issuer)
+        assert reads == 1
 
     asyncio.run(run())
 

@@ -1,8 +1,9 @@
 """The keys that sign bearer tokens, read from a URL or a file and kept (KIP-768).
 
 They are read when the first token comes, anew when they are too old, and when a token names a key that is not among
-them; for this at most once in `RETRY_SECONDS`, whatever clients send. One read is under way at a time, in a thread.
-While the keys cannot be read, the former ones stay in use, and the log says why.
+them; for this at most once in `RETRY_SECONDS`, whatever clients send. One read is under way at a time, in a thread;
+it belongs to no login, so that a client which leaves meanwhile takes the keys from nobody else. While the keys cannot
+be read, the former ones stay in use, and the log says why.
 """
 
 import asyncio
@@ -57,7 +58,7 @@ class BearerTokens:
         self._keys: SigningKeys | None = None
         self._read_at = -RETRY_SECONDS
         self._tried_at = -RETRY_SECONDS
-        self._reading = asyncio.Lock()
+        self._reading: asyncio.Task[None] | None = None
 
     async def judge(self, token: str) -> Judgement:
         """Return whom a token names, or why it is not accepted."""
@@ -71,26 +72,30 @@ class BearerTokens:
 
     async def _keys_for(self, key_id: str | None) -> SigningKeys | None:
         now = self._clock.monotonic()
+        may_read = now - self._tried_at >= RETRY_SECONDS
         if self._keys is None or not self._keys.has(key_id):
-            if now - self._tried_at >= RETRY_SECONDS or self._reading.locked():
-                await self._refresh(now)
-        elif now - self._read_at > self._settings.refresh_ms / 1000 and now - self._tried_at >= RETRY_SECONDS:
-            start_detached("keys of tokens", self._refresh(now))  # meanwhile the former keys are good
+            if may_read or self._reading is not None:
+                # Shielded, or the client that was first could end the read for all by closing its connection.
+                await asyncio.shield(self._reading or self._begin_reading(now))
+        elif now - self._read_at > self._settings.refresh_ms / 1000 and may_read and self._reading is None:
+            self._begin_reading(now)  # meanwhile the former keys are good
         return self._keys
 
-    async def _refresh(self, asked_at: float) -> None:
-        """Read the keys, unless that was done since it was asked for."""
-        async with self._reading:
-            if self._tried_at >= asked_at:
-                return
-            self._tried_at = self._clock.monotonic()
-            try:
-                self._keys = await asyncio.to_thread(self._read)
-            except (BadKeySetError, OSError, HTTPException, ValueError) as error:
-                reason = error.reason if isinstance(error, URLError) else error
-                logger.error("the keys of tokens cannot be read", url=self._settings.jwks_url, problem=str(reason))
-            else:
-                self._read_at = self._tried_at
+    def _begin_reading(self, now: float) -> asyncio.Task[None]:
+        self._tried_at = now
+        self._reading = start_detached("keys of tokens", self._refresh(now))
+        return self._reading
+
+    async def _refresh(self, began_at: float) -> None:
+        try:
+            self._keys = await asyncio.to_thread(self._read)
+        except (BadKeySetError, OSError, HTTPException, ValueError) as error:
+            reason = error.reason if isinstance(error, URLError) else error
+            logger.error("the keys of tokens cannot be read", url=self._settings.jwks_url, problem=str(reason))
+        else:
+            self._read_at = began_at
+        finally:
+            self._reading = None
 
 
 def _reader(settings: BearerSettings) -> Callable[[], SigningKeys]:
