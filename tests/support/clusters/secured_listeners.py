@@ -155,8 +155,12 @@ class SecuredListeners:
         return first, second
 
     def _create_token(self, owner: RawClient) -> Any:
-        asked = {"owner_principal_type": None, "owner_principal_name": None, "renewers": ()}
-        hour = i64Timedelta.parse(timedelta(hours=1))
-        made = owner.ask(CreateDelegationTokenRequest(max_lifetime=hour, **asked))
+        asked = CreateDelegationTokenRequest(
+            owner_principal_type=None,
+            owner_principal_name=None,
+            renewers=(),
+            max_lifetime=i64Timedelta.parse(timedelta(hours=1)),
+        )
+        made = owner.ask(asked)
         assert made.error_code is ErrorCode.none
         return made

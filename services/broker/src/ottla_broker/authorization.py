@@ -7,6 +7,7 @@ control lists of the cluster's state are other ones, so that a change of theirs 
 connections that are open as well.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -34,6 +35,13 @@ if TYPE_CHECKING:
 
 DECISIONS_REMEMBERED_MAX: Final = 100_000
 """Decisions that are remembered of all clients together; then they are forgotten, and made anew."""
+
+NAME_CHARACTERS_REMEMBERED_MAX: Final = 249
+"""The longest name of a topic, as in Kafka. What concerns a longer name is decided anew each time: a client chooses
+the names that it asks for, whatever its rights, and could have the broker keep a request full of them."""
+
+NAMES_REMEMBERED_BYTES_MAX: Final = 32 * 1024 * 1024
+"""The memory of the names in all remembered decisions; then they are forgotten as well."""
 
 DENIALS: Final[Mapping[ResourceKind, type[KafkaError]]] = {
     ResourceKind.TOPIC: TopicAuthorizationFailed,
@@ -97,6 +105,7 @@ class Authorization:
         self._records_data = audit is not None and audit.has_data
         self._known: object = None
         self._decisions: dict[Question, bool] = {}
+        self._names_bytes = 0
 
     def permits(
         self, request: "Request", operation: AclOperation, kind: ResourceKind, name: str, *, is_listing: bool = False
@@ -117,7 +126,7 @@ class Authorization:
         basis = self._basis()
         if basis is not self._known:
             self._known = basis
-            self._decisions.clear()
+            self._forget_decisions()
         connection = request.connection
         question = (connection.principal, connection.address, operation, kind, name)
         is_allowed = self._decisions.get(question)
@@ -169,6 +178,8 @@ class Authorization:
             return
         if not self.permits(request, operation, ResourceKind.TOPIC, topic):
             raise denial(ResourceKind.TOPIC)
+        if len(topic) > NAME_CHARACTERS_REMEMBERED_MAX:
+            return
         if len(known) >= TOPICS_REMEMBERED_MAX:
             known.clear()
         known.add(topic)
@@ -201,12 +212,22 @@ class Authorization:
     def _decide(self, question: Question) -> bool | None:
         """Ask the authorizer; None, which is not remembered, if it has failed."""
         assert self.judge is not None
+        name = question[-1]
         is_allowed = self.judge.decide(*question)
-        if is_allowed is not None:
-            if len(self._decisions) >= DECISIONS_REMEMBERED_MAX:
-                self._decisions.clear()
-            self._decisions[question] = is_allowed
+        if is_allowed is not None and len(name) <= NAME_CHARACTERS_REMEMBERED_MAX:
+            self._remember(question, sys.getsizeof(name), is_allowed=is_allowed)
         return is_allowed
+
+    def _remember(self, question: Question, name_bytes: int, *, is_allowed: bool) -> None:
+        is_full = self._names_bytes + name_bytes > NAMES_REMEMBERED_BYTES_MAX
+        if is_full or len(self._decisions) >= DECISIONS_REMEMBERED_MAX:
+            self._forget_decisions()
+        self._decisions[question] = is_allowed
+        self._names_bytes += name_bytes
+
+    def _forget_decisions(self) -> None:
+        self._decisions.clear()
+        self._names_bytes = 0
 
 
 def _no_basis() -> None:

@@ -11,7 +11,6 @@ from kio.schema.fetch.v15.request import FetchPartition, FetchRequest, FetchTopi
 from kio.schema.types import BrokerId
 from kio.static.primitive import i32, i32Timedelta, i64
 
-from ottla_broker.authorization import Authorization, AuthorizerSettings
 from ottla_broker.broker import Broker
 from ottla_broker.fetch_sessions import FetchSessionCache
 from ottla_core.acls import CLUSTER_NAME, AclBinding, AclOperation, PatternType, Permission, ResourceKind
@@ -19,6 +18,7 @@ from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import UnknownTopicId
 from ottla_core.principal import Principal
 from ottla_core.throttle_config import UNLIMITED
+from tests.support.broker.access_lists import authorization_by
 from tests.support.broker.broker_parts import Client, ask, broker_of
 
 SESSION_ID = 77
@@ -62,7 +62,7 @@ def guarded(sessions: FetchSessionCache) -> Broker:
         fetch_sessions=sessions,
         partitions=NoPartitions(),
         fetchers=SimpleNamespace(throttles=SimpleNamespace(leader=SimpleNamespace(rate=UNLIMITED))),
-        authorization=Authorization(AuthorizerSettings(), lambda: {UUID(int=1): RIGHT}),
+        authorization=authorization_by([RIGHT]),
     )
 
 

@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import TopicName
 from kio.static.primitive import i32Timedelta
 
-from ottla_broker.authorization import Authorization, AuthorizerSettings
+from ottla_broker.authorization import Authorization
 from ottla_core.acls import CLUSTER_NAME, AclBinding, AclOperation, PatternType, Permission, ResourceKind
 from ottla_core.cluster.controller_rpc.controller_api import DeletedTopic, TopicReference
 from ottla_core.cluster.controller_rpc.controller_messages import (
@@ -23,6 +23,7 @@ from ottla_core.cluster.controller_rpc.controller_messages import (
 )
 from ottla_core.cluster.state.model import ClusterState, Topic
 from ottla_core.principal import Principal
+from tests.support.broker.access_lists import authorization_by
 from tests.support.broker.broker_parts import Client, ask, broker_of
 
 MALLORY = Principal("User", "mallory")
@@ -67,12 +68,11 @@ async def deletions(
 ) -> tuple[list[TopicReference], set[tuple[str | None, UUID | None, ErrorCode]]]:
     """Return what reaches the controller, and what the client is told."""
     controller = Controller()
-    bindings = {UUID(int=number): each for number, each in enumerate(acls)}
     broker = broker_of(
         SimpleNamespace(state=STATE),
         controller=controller,
         reconciler=Reconciler(),
-        authorization=Authorization(AuthorizerSettings() if has_authorizer else None, lambda: bindings),
+        authorization=authorization_by(acls) if has_authorizer else Authorization(),
     )
     response = await ask(broker, request, client=Client(principal=MALLORY))
     told = [(each.name, getattr(each, "topic_id", None), each.error_code) for each in response.responses]

@@ -139,6 +139,13 @@ def test_who_reads_all_the_time_has_one_record_of_it_for_a_while() -> None:
     assert [record["operation"] for record in written(audit, sink)] == ["READ", "WRITE", "READ"]
 
 
+def test_what_is_known_of_accesses_has_no_long_names() -> None:
+    audit = audit_log(Collected(), StandingClock(), has_data=True)
+    for number in range(10):
+        audit.note_access(ANN, "READ", f"TOPIC:{'n' * 20_000}{number}")
+    assert all(len(text) <= TEXT_CHARACTERS_MAX + 1 for access in audit._accesses for text in access)
+
+
 def test_what_a_full_disk_refuses_is_told_when_there_is_room_again() -> None:
     sink, clock = Collected(), StandingClock()
     sink.is_full = True

@@ -18,6 +18,7 @@ from ottla_broker.audit.audit_records import (
     AuditResult,
     Caller,
     bounded,
+    cut,
     fields_of,
     fields_of_dropped,
 )
@@ -122,7 +123,7 @@ class AuditLog:
 
     def note_access(self, caller: Caller, operation: str, resource: str) -> None:
         """Record that a client writes or reads, unless that was recorded not long ago."""
-        access = (caller.principal, caller.address, operation, resource)
+        access = (caller.principal, caller.address, operation, cut(resource))
         now_s = self._clock.monotonic()
         if now_s < self._accesses.get(access, now_s):
             return

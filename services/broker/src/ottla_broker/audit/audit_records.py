@@ -84,7 +84,7 @@ class AuditRecord:
 
 def bounded(texts: Sequence[str]) -> tuple[str, ...]:
     """Return as many texts of clients, and as much of each, as a record keeps."""
-    return tuple(map(_cut, texts[:RESOURCES_MAX]))
+    return tuple(map(cut, texts[:RESOURCES_MAX]))
 
 
 def fields_of(record: AuditRecord) -> dict[str, object]:
@@ -123,5 +123,6 @@ def _iso(time_ms: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """Return as much of a text of a client as a record keeps."""
     return text if len(text) <= TEXT_CHARACTERS_MAX else f"{text[:TEXT_CHARACTERS_MAX]}…"
