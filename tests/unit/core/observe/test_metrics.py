@@ -56,10 +56,11 @@ def test_a_metric_has_a_bounded_number_of_series(monkeypatch: pytest.MonkeyPatch
     metrics.show(SERIES, lambda: [(1, {"state": "x", "link": link}) for link in links])
     found = shown(metrics)
     assert found[SERIES] == {("a", "x"): 1, ("b", "x"): 1}
-    assert shown(metrics)["ottla_metrics_series_left_out"] == {(SERIES,): 1}
+    # Tasks that have failed in tests before may have more series than these two as well.
+    assert shown(metrics)["ottla_metrics_series_left_out"][SERIES,] == 1
     links.pop()
     shown(metrics)
-    assert shown(metrics)["ottla_metrics_series_left_out"] == {}
+    assert (SERIES,) not in shown(metrics)["ottla_metrics_series_left_out"]
 
 
 def test_a_metric_that_cannot_be_read_costs_no_other() -> None:
