@@ -1,6 +1,7 @@
 """Fixtures that the suites against a running broker share; unit tests use none of them.
 
 With `OTTLA_TESTS_CHECKED=1` the tests that `make check` runs are left out: CI has run them when it runs the others.
+With `OTTLA_TURN=N` the tests of tests/in_turn.txt are left out but for those whose turn is N.
 """
 
 import os
@@ -20,6 +21,7 @@ pytest.register_assert_rewrite(
 
 from tests.support.clusters.broker_under_test import BrokerUnderTest, make_topic, running_broker  # noqa: E402
 from tests.support.requirements import look_for  # noqa: E402
+from tests.support.turns import TURNS, turn_of  # noqa: E402
 
 # How long an example takes says more about the machine than about the code.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -41,12 +43,15 @@ CHECKED = Path(__file__).parent / "unit"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what was run before, if that is said."""
-    if not os.environ.get("OTTLA_TESTS_CHECKED"):
-        return
-    done = [each for each in items if each.get_closest_marker("slow") is None and each.path.is_relative_to(CHECKED)]
-    config.hook.pytest_deselected(items=done)
-    left_out = set(done)
+    """Leave out what was run before, and what has its turn at another time, if that is said."""
+    left_out: set[pytest.Item] = set()
+    if os.environ.get("OTTLA_TESTS_CHECKED"):
+        left_out |= {
+            each for each in items if each.get_closest_marker("slow") is None and each.path.is_relative_to(CHECKED)
+        }
+    if turn := os.environ.get("OTTLA_TURN"):
+        left_out |= {each for each in items if turn_of(each.nodeid) not in {None, int(turn) % TURNS}}
+    config.hook.pytest_deselected(items=[each for each in items if each in left_out])
     items[:] = [each for each in items if each not in left_out]
 
 

@@ -1,4 +1,4 @@
-"""The tests that `make test` chooses exist: a name that nobody finds would end its suite."""
+"""The tests that `make test` chooses, and those that take turns in CI, exist: other names would choose nothing."""
 
 import ast
 import os
@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.turns import TURNS, tests_in_turn, turn_of
 
 ROOT = Path(__file__).parents[2]
 LINE = re.compile(r"(?P<suite>[a-z]+) (?P<node>(?P<file>tests/[\w/]+\.py)(?:::(?P<function>\w+)(?:\[\S+])?)?)")
@@ -51,3 +53,22 @@ def test_pytest_finds_every_one_with_its_parameters() -> None:
         collect, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=400, check=False
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+
+
+def test_every_test_that_takes_turns_is_there() -> None:
+    named = [each.partition("::") for each in sorted(tests_in_turn())]
+    assert len(named) > 20
+    missing = [
+        file + colons + name
+        for file, colons, name in named
+        if not (ROOT / file).exists() or (name and name not in functions_of(file))
+    ]
+    assert missing == []
+
+
+def test_each_parameter_has_one_turn_and_other_tests_run_every_time() -> None:
+    page = "tests/documents/test_pages.py::test_every_command_of_a_page_works[docs/{}.md]"
+    turns = [turn_of(page.format(number)) for number in range(100)]
+    assert set(turns) == set(range(TURNS))
+    assert turn_of("tests/fuzz/test_loop_delay.py::test_whatever[1]") is not None
+    assert turn_of("tests/system/test_crash.py::test_every_acknowledged") is None
