@@ -17,7 +17,7 @@ from tests.faults import network
 from tests.faults.cluster import faketime_library
 from tests.support.clusters import releases
 from tests.support.machine import postgres_programs, small_disk
-from tests.support.reference import kafka_jars
+from tests.support.reference import kafka_jars, tls_scanner
 
 REQUIRE_ALL = "OTTLA_REQUIRE_ALL"
 APICURIO = "OTTLA_TEST_APICURIO"
@@ -104,5 +104,6 @@ REQUIREMENTS: dict[str, Callable[[], str | None]] = {
     "postgresql": _postgresql,
     "prometheus": _prometheus,
     "small disk": small_disk.unavailable_reason,
+    "sslyze": tls_scanner.unavailable_reason,
 }
 """Names of needs, and what says why the machine lacks it, or None."""

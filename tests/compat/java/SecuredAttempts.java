@@ -18,7 +18,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * Arguments: the folder, milliseconds for each attempt.
  */
 public final class SecuredAttempts {
-    private static final int AT_ONCE = 12;
+    private static final int AT_ONCE = 8;
 
     public static void main(String[] arguments) throws Exception {
         List<Path> files;

@@ -27,7 +27,7 @@ ATTEMPT_SECONDS_MAX = 8
 """A client that has not written by then, and has said nothing, was refused without an error."""
 PYTHON_SECONDS_MAX = 1
 """For so long kafka-python tries again and again, whatever the error."""
-JAVA_DEADLINE_S = 150
+JAVA_DEADLINE_S = 300
 JAVA_PROGRAM = Path(__file__).parents[2] / "compat/java/SecuredAttempts.java"
 LOGIN_MODULES = {
     "PLAIN": "plain.PlainLoginModule",

@@ -20,6 +20,8 @@ from ottla_broker.tls.tls_settings import PKCS12, ClientAuthentication, Store, T
 from ottla_core.errors import ConfigurationError
 from ottla_core.principal import ANONYMOUS, USER, Principal
 
+CIPHER_SUITES: Final = ("ECDHE+AESGCM", "ECDHE+CHACHA20")
+"""Of TLS 1.2, where nobody says otherwise: those with forward secrecy whose encryption authenticates, too."""
 OP_ENABLE_KTLS: Final = 1 << 3
 """OpenSSL's SSL_OP_ENABLE_KTLS, which Python names from 3.12 on: the kernel encrypts where it can."""
 _VERIFICATION: Final = {
@@ -72,13 +74,11 @@ def _limit(context: ssl.SSLContext, settings: TlsSettings) -> None:
     versions = sorted(_VERSIONS[each] for each in settings.protocols)
     context.minimum_version, context.maximum_version = versions[0], versions[-1]
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.Options(OP_ENABLE_KTLS)
-    if settings.cipher_suites:
-        try:
-            context.set_ciphers(":".join(settings.cipher_suites))
-        except ssl.SSLError:
-            raise ConfigurationError(
-                f"ssl.cipher.suites: OpenSSL knows none of {', '.join(settings.cipher_suites)}"
-            ) from None
+    suites = settings.cipher_suites or CIPHER_SUITES
+    try:
+        context.set_ciphers(":".join(suites))
+    except ssl.SSLError:
+        raise ConfigurationError(f"ssl.cipher.suites: OpenSSL knows none of {', '.join(suites)}") from None
 
 
 def principal_of(certificate: bytes | None, rules: Sequence[MappingRule]) -> Principal | None:

@@ -54,7 +54,10 @@ DESCRIPTIONS: Final[Mapping[str, tuple[str, str]]] = {
         "Whether a broker looks that another one's certificate is for its host name: https, or none.",
     ),
     "ssl.enabled.protocols": ("TLSv1.2,TLSv1.3", "Versions of TLS, separated by commas."),
-    "ssl.cipher.suites": ("OpenSSL's", "Cipher suites of TLS 1.2 in OpenSSL's names, separated by commas or colons."),
+    "ssl.cipher.suites": (
+        "ECDHE+AESGCM:ECDHE+CHACHA20",
+        "Cipher suites of TLS 1.2 in OpenSSL's names, separated by commas or colons.",
+    ),
     "ssl.principal.mapping.rules": (
         "DEFAULT",
         "Rules by which a principal's name comes out of a certificate's distinguished name (KIP-371).",
@@ -96,7 +99,7 @@ class TlsSettings:
         client_authentication: whether clients show a certificate.
         checks_host_names: whether a broker that connects to another one looks whose certificate it is.
         protocols: of `PROTOCOLS`.
-        cipher_suites: in OpenSSL's names; empty: OpenSSL's choice.
+        cipher_suites: in OpenSSL's names; empty: the default.
         mapping_rules: for names of principals.
     """
 
