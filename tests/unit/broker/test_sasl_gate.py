@@ -4,16 +4,19 @@ import asyncio
 import random
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kio.schema.api_versions.v3.request import ApiVersionsRequest
+from kio.schema.api_versions.v3.response import ApiVersionsResponse
 from kio.schema.errors import ErrorCode
 from kio.schema.sasl_authenticate.v1.request import SaslAuthenticateRequest
 from kio.schema.sasl_authenticate.v1.response import SaslAuthenticateResponse
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 
+from ottla_broker.dispatch import Dispatcher
 from ottla_broker.sasl.credentials import UserCredentials
 from ottla_broker.sasl.delegation_tokens import DelegationTokens
 from ottla_broker.sasl.listener_sasl import ListenerSasl, LoginCounts
@@ -21,10 +24,12 @@ from ottla_broker.sasl.sasl_settings import SaslSettings
 from ottla_broker.sasl_gate import AUTHENTICATION_SECONDS_MAX, SaslGate
 from ottla_core.client import sasl as client_sasl
 from ottla_core.clock import SystemClock
-from ottla_core.cluster.state.security import ScramMechanism, SecurityState
+from ottla_core.cluster.state.features import FinalizedFeatures
+from ottla_core.cluster.state.security import QuotaEntity, QuotaEntityKind, ScramMechanism, SecurityState
 from ottla_core.errors import InvalidRequest
 from ottla_core.principal import ANONYMOUS, USER, Principal
 from ottla_core.scram import credential_of, salted_password
+from tests.support.broker.broker_parts import broker_of
 from tests.support.clients.raw_client import decode_response, encode_request
 from tests.support.clients.raw_requests import metadata_request
 
@@ -50,15 +55,23 @@ class Peer:
     gate: Any = None
     is_closed: bool = False
     is_idle: bool = True
+    charge: Any = None
+    meters: Any = None
+    measured: Any = None
+    throttle_ms: int = 0
+    client_software: tuple[str | None, str | None] = (None, None)
     delayed: frozenset[Any] = frozenset()
     handled: list[bytes] = field(default_factory=list)
 
     def close(self, reason: str = "") -> None:
         self.is_closed = True
 
+    def throttle(self, throttle_ms: int) -> None:
+        self.throttle_ms = throttle_ms
 
-def gated(*, lifetime_ms: int = 0, counts: LoginCounts | None = None) -> Peer:
-    """A connection with a gate; what passes is in `handled`."""
+
+def gated(*, lifetime_ms: int = 0, counts: LoginCounts | None = None, dispatcher: Dispatcher | None = None) -> Peer:
+    """A connection with a gate; what passes is in `handled`, and goes on to a dispatcher if there is one."""
     mechanisms = ("PLAIN", "SCRAM-SHA-256")
     settings = SaslSettings(
         mechanisms=mechanisms,
@@ -84,7 +97,7 @@ def gated(*, lifetime_ms: int = 0, counts: LoginCounts | None = None) -> Peer:
     def handle(frame: memoryview, connection: Any) -> list[Any]:
         assert connection is peer
         peer.handled.append(bytes(frame))
-        return [b"handled"]
+        return [b"handled"] if dispatcher is None else dispatcher.handle(frame, connection)
 
     peer.gate = SaslGate(peer, sasl, handle, SystemClock())  # type: ignore[arg-type]
     return peer
@@ -131,6 +144,26 @@ def test_only_questions_for_versions_pass_before_a_login() -> None:
         await asyncio.sleep(0)
         assert peer.is_closed
         assert len(peer.handled) == 1
+
+    asyncio.run(run())
+
+
+def test_questions_before_a_login_take_nothing_of_a_quota_and_leave_nothing_behind() -> None:
+    async def run() -> None:
+        feed = SimpleNamespace(state=SimpleNamespace(features=FinalizedFeatures()))
+        broker = broker_of(feed)
+        defaults = QuotaEntity(((QuotaEntityKind.CLIENT_ID, None),))
+        limited = {defaults: {"producer_byte_rate": 1.0, "request_percentage": 1e-6}}
+        state: Any = SimpleNamespace(security=SimpleNamespace(client_quotas=limited))
+        broker.quotas.state_changed(None, state)
+        question = ApiVersionsRequest(client_software_name="c", client_software_version="1")
+        for number in range(10):
+            peer = gated(dispatcher=Dispatcher(broker))
+            answer = await send(peer, encode_request(question, 1, client_id=f"{number}"))
+            assert answer is not None
+            assert decode_response(answer, ApiVersionsResponse)[1].error_code is ErrorCode.none
+            assert (peer.charge, peer.meters, peer.throttle_ms) == (None, None, 0)
+        assert not broker.quotas._meters
 
     asyncio.run(run())
 

@@ -24,6 +24,7 @@ from kio.static.protocol import Entity
 from ottla_broker.client_plugins.principals import Nobody
 from ottla_broker.connection import Connection
 from ottla_broker.outcome import Outcome, Parts
+from ottla_broker.quotas.charge import NoCharge
 from ottla_broker.sasl.bearer import Bearer
 from ottla_broker.sasl.exchange import Accepted, Challenge, Exchange, Refused
 from ottla_broker.sasl.listener_sasl import ListenerSasl
@@ -142,8 +143,16 @@ class SaslGate:
                 why = f"{self._exchange.refusal}; the client goes on"
             return started(self._refuse(authentication, why, _out_of_turn(header)))
         if header.api_key == API_VERSIONS_KEY:
-            return self._handle(frame, self._connection)
+            return self._handle_uncharged(frame, header)
         return self._take_request(authentication, frame, header)
+
+    def _handle_uncharged(self, frame: memoryview, header: RequestHeader) -> Outcome:
+        """Pass a request on that costs no quota, or whoever can connect could use up those of others."""
+        self._connection.charge = NoCharge(header)
+        try:
+            return self._handle(frame, self._connection)
+        finally:
+            self._connection.charge = None
 
     def _in_session(self, frame: memoryview) -> Outcome:
         """Pass a request on while the login holds; a handshake may begin to renew it, even afterwards."""

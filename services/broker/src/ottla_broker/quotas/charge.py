@@ -52,6 +52,16 @@ class Charge:
         self._quotas.note_time(self._connection, self.header.client_id, used_ns * self._weight)
 
 
+class NoCharge(Charge):
+    """The cost of a request before a login: nobody's, as it is not known yet who the client is."""
+
+    __slots__ = ()
+
+    def __init__(self, header: RequestHeader) -> None:
+        self.header = header
+        self.is_exempt = True
+
+
 class TimedSteps(Coroutine[Any, Any, T]):
     """A coroutine that tells of each of its steps how many nanoseconds it took."""
 
