@@ -40,6 +40,7 @@ STATE = SecurityState(
         (MECHANISM, "ann"): credential_of(MECHANISM, salted_password(MECHANISM, "word", SALT, 4096), SALT, 4096)
     }
 )
+FEED = SimpleNamespace(state=SimpleNamespace(features=FinalizedFeatures()))
 RIGHT = b"\0bob\0word"
 SEEDS = 400
 
@@ -150,8 +151,7 @@ def test_only_questions_for_versions_pass_before_a_login() -> None:
 
 def test_questions_before_a_login_take_nothing_of_a_quota_and_leave_nothing_behind() -> None:
     async def run() -> None:
-        feed = SimpleNamespace(state=SimpleNamespace(features=FinalizedFeatures()))
-        broker = broker_of(feed)
+        broker = broker_of(FEED)
         defaults = QuotaEntity(((QuotaEntityKind.CLIENT_ID, None),))
         limited = {defaults: {"producer_byte_rate": 1.0, "request_percentage": 1e-6}}
         state: Any = SimpleNamespace(security=SimpleNamespace(client_quotas=limited))
@@ -164,6 +164,18 @@ def test_questions_before_a_login_take_nothing_of_a_quota_and_leave_nothing_behi
             assert decode_response(answer, ApiVersionsResponse)[1].error_code is ErrorCode.none
             assert (peer.charge, peer.meters, peer.throttle_ms) == (None, None, 0)
         assert not broker.quotas._meters
+
+    asyncio.run(run())
+
+
+def test_a_connection_keeps_little_of_what_its_client_says_of_itself() -> None:
+    async def run() -> None:
+        peer = gated(dispatcher=Dispatcher(broker_of(FEED)))
+        for name in ("librdkafka", "n" * 10_000):
+            await ask(
+                peer, ApiVersionsRequest(client_software_name=name, client_software_version="1.2" + "3" * 10_000)
+            )
+            assert peer.client_software == (name[:256], "1.2" + "3" * 253)
 
     asyncio.run(run())
 

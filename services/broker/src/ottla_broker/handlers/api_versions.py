@@ -24,6 +24,8 @@ from ottla_core.wire.messages import RequestHeader, message_codec
 
 FIRST_VERSION_WITH_CLIENT_SOFTWARE = 3
 SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+SOFTWARE_CHARACTERS_KEPT_MAX = 256
+"""A connection keeps what its client says of itself, before a login too; a frame has room for megabytes of it."""
 
 TELEMETRY_KEYS = (71, 72)
 """GetTelemetrySubscriptions and PushTelemetry: advertised where somebody is to see metrics, as in Kafka, since
@@ -57,7 +59,10 @@ def handle(broker: Broker, request: Request, apis: Iterable[AdvertisedApi]) -> P
     ):
         return request.respond(_response(ErrorCode.invalid_request, ()))
     if request.version >= FIRST_VERSION_WITH_CLIENT_SOFTWARE:
-        request.connection.client_software = (message.client_software_name, message.client_software_version)
+        request.connection.client_software = (
+            message.client_software_name[:SOFTWARE_CHARACTERS_KEPT_MAX],
+            message.client_software_version[:SOFTWARE_CHARACTERS_KEPT_MAX],
+        )
     shown = [api for api in apis if broker.config.shows_metrics or api.key not in TELEMETRY_KEYS]
     response = _response(ErrorCode.none, shown)
     return request.respond(replace(response, **_features(broker.feed.state.features)))
