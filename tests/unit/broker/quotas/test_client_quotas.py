@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from ottla_broker.quotas import client_quotas
 from ottla_broker.quotas.client_quotas import ClientQuotas, Meters
 from ottla_broker.quotas.mutations import admitted
@@ -54,6 +56,7 @@ def produce(quotas: ClientQuotas, client: Throttled, size_bytes: int, *, client_
 
 
 ADA = QuotaEntity(((USER, "ada"),))
+BY_CLIENT_ID = QuotaEntity(((CLIENT_ID, None),))
 
 
 def test_without_quotas_nothing_is_on() -> None:
@@ -136,8 +139,92 @@ def test_partitions_beyond_the_quota_are_refused_and_to_older_clients_only_delay
 def test_clients_that_are_known_are_bounded(monkeypatch: Any) -> None:
     monkeypatch.setattr(client_quotas, "CLIENTS_MAX", 10)
     monkeypatch.setattr(client_quotas, "METERS_MAX", 10)
-    quotas, client = quotas_of({QuotaEntity(((CLIENT_ID, None),)): {"producer_byte_rate": 1.0}}), Throttled()
+    quotas, client = quotas_of({BY_CLIENT_ID: {"producer_byte_rate": 1.0}}), Throttled()
     for number in range(100):
         produce(quotas, client, 1, client_id=str(number))
     assert len(quotas._meters) <= 10
-    assert len(quotas._rates) <= 10
+    assert sum(map(len, quotas._rates.values())) <= 10
+
+
+def flood(quotas: ClientQuotas, clock: ManualClock, *, seconds: int = 0) -> None:
+    """Many client ids of several users use something, in each second."""
+    for second in range(seconds + 1):
+        for user in "efgh":
+            for number in range(20):
+                client = Throttled(Principal("User", user))
+                produce(quotas, client, 1000, client_id=f"{second} {number}")
+        clock.now_s += 1
+
+
+@pytest.mark.parametrize("limited", [ADA, BY_CLIENT_ID])
+def test_no_flood_of_client_ids_rids_a_user_of_what_it_used(limited: QuotaEntity, monkeypatch: Any) -> None:
+    monkeypatch.setattr(client_quotas, "CLIENTS_MAX", 10)
+    monkeypatch.setattr(client_quotas, "METERS_MAX", 10)
+    clock = ManualClock()
+    quotas = quotas_of({BY_CLIENT_ID: {"producer_byte_rate": 100.0}, limited: {"producer_byte_rate": 100.0}}, clock)
+    produce(quotas, Throttled(), 100_000)
+    flood(quotas, clock)
+    client = Throttled()
+    produce(quotas, client, 100)
+    assert client.throttles
+
+
+def test_a_flood_of_client_ids_leaves_the_quotas_of_users_alone(monkeypatch: Any) -> None:
+    monkeypatch.setattr(client_quotas, "METERS_MAX", 10)
+    clock = ManualClock()
+    quotas = quotas_of({BY_CLIENT_ID: {"producer_byte_rate": 100.0}, ADA: {"producer_byte_rate": 100.0}}, clock)
+    flood(quotas, clock, seconds=30)
+    client = Throttled()
+    produce(quotas, client, 900)
+    assert not client.throttles
+
+
+def test_a_connection_that_was_silent_shares_its_quota_with_new_ones(monkeypatch: Any) -> None:
+    monkeypatch.setattr(client_quotas, "CLIENTS_MAX", 10)
+    monkeypatch.setattr(client_quotas, "METERS_MAX", 10)
+    clock = ManualClock()
+    quotas = quotas_of({BY_CLIENT_ID: {"producer_byte_rate": 100.0}}, clock)
+    silent, new = Throttled(), Throttled()
+    produce(quotas, silent, 500)
+    assert silent.meters is not None
+    assert silent.meters.produced is not None
+    flood(quotas, clock, seconds=30)
+    assert not silent.meters.produced.rate.is_kept
+    clock.now_s += 12
+    produce(quotas, new, 900)
+    produce(quotas, silent, 900)
+    assert not new.throttles
+    assert silent.throttles, "both together are above the quota"
+
+
+def test_a_long_client_id_costs_no_more_than_a_short_one() -> None:
+    quotas, client = quotas_of({BY_CLIENT_ID: {"producer_byte_rate": 100.0}}), Throttled()
+    for number in range(3):
+        for _ in range(2):
+            produce(quotas, client, 900, client_id="y" * 30_000 + str(number))
+        assert len(client.throttles) == number + 1, "each has a quota of its own"
+    kept = [*quotas._meters, *(rate for rates in quotas._rates.values() for rate in rates._uses)]
+    assert len(kept) == 6
+    assert all(len(text or "") <= client_quotas.CLIENT_ID_CHARACTERS_MAX for named in kept for text in named)
+    assert client.meters is not None
+    assert len(client.meters.client_id or "") <= client_quotas.CLIENT_ID_CHARACTERS_MAX
+
+
+def test_a_quota_of_a_long_client_id_holds() -> None:
+    long = "y" * 30_000
+    quotas, client = quotas_of({QuotaEntity(((CLIENT_ID, long),)): {"producer_byte_rate": 100.0}}), Throttled()
+    produce(quotas, client, 10_000, client_id=long)
+    assert client.throttles
+
+
+def test_a_bucket_of_mutations_outlives_a_flood_of_client_ids(monkeypatch: Any) -> None:
+    monkeypatch.setattr(client_quotas, "CLIENTS_MAX", 10)
+    monkeypatch.setattr(client_quotas, "METERS_MAX", 10)
+    quotas = quotas_of({BY_CLIENT_ID: {"controller_mutation_rate": 1.0}})
+    admitted(quotas, Throttled(), "app", [100], lambda count: count, is_strict=True)
+    for user in "efgh":
+        for number in range(20):
+            client = Throttled(Principal("User", user))
+            admitted(quotas, client, f"{number}", [1], lambda count: count, is_strict=True)
+    assert sum(map(len, quotas._buckets.values())) <= 10
+    assert admitted(quotas, Throttled(), "app", [1], lambda count: count, is_strict=True) == ([], [1])

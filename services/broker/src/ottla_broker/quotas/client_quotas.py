@@ -4,15 +4,18 @@ A client that is above a quota is answered at once; the answer says for how long
 connection is not read (KIP-219). Quotas hold per broker, as in Kafka, and a changed one holds at once.
 
 Without quotas a request costs the test of `are_on`. With quotas it costs the look-up of its client's meters, which
-are found once for each user and client id.
+are found once for each user and client id. Client ids are chosen by clients: what one costs is bounded, and a use is
+not forgotten for it while it counts (`kept_uses.py`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from random import random
 from typing import Any, Final, Protocol
 
-from ottla_broker.quotas.quota_limits import Quotas, limit_of, names_of_clients
+from ottla_broker.quotas.kept_uses import KeptUses
+from ottla_broker.quotas.quota_limits import Limit, Quotas, limit_of, names_of_clients
 from ottla_broker.quotas.sampled_rate import RateWindow, SampledRate, TokenBucket
 from ottla_core.clock import Clock
 from ottla_core.cluster.state.model import ClusterState
@@ -28,11 +31,19 @@ LEAST_RECORDED_S: Final = 0.02
 MEASURED_ONE_IN: Final = 32
 RARE_NS: Final = 10_000_000
 """A request that comes this long after the one that was measured before does not choose by lot which one is next."""
-METERS_MAX: Final = 20_000
-"""Uses that are metered; beyond, those are forgotten that began first, and begin anew."""
+METERS_MAX: Final = 10_000
+"""Uses of each kind of quota that are metered; beyond, only those make way that no longer count."""
+CLIENT_ID_CHARACTERS_MAX: Final = 255
+"""The longest client id that is kept as it is; of a longer one, its beginning and a hash."""
+RATED: Final = (QuotaName.PRODUCER_BYTE_RATE, QuotaName.CONSUMER_BYTE_RATE, QuotaName.REQUEST_PERCENTAGE)
 PERCENT_PER_NS: Final = 100 / 1e9
 THROTTLE_MS_MAX: Final = 2**31 - 1
 """The most that an answer can say."""
+
+SharedBy = tuple[str | None, str | None]
+"""Whose use it is: of this user and this client id, bounded; None where it is of all."""
+Rates = KeptUses[SharedBy, SampledRate]
+Buckets = KeptUses[SharedBy, TokenBucket]
 
 
 class Client(Protocol):
@@ -58,33 +69,47 @@ class Meter:
     Attributes:
         limit_per_second: the quota.
         least: how much is recorded at once; less waits for more.
+        rate: what was used.
     """
 
-    __slots__ = ("least", "limit_per_second", "rate")
+    __slots__ = ("_key", "_rates", "_user", "least", "limit_per_second", "rate")
 
-    def __init__(self, rate: SampledRate, limit_per_second: float) -> None:
-        self.rate = rate
+    def __init__(self, rates: Rates, key: SharedBy, user: str, limit_per_second: float, now_ms: int) -> None:
+        self._rates = rates
+        self._key = key
+        self._user = user
+        self.rate = rates.of(key, user, now_ms)
         self.limit_per_second = limit_per_second
         self.least = limit_per_second * LEAST_RECORDED_S
+
+    def keep_up(self, now_ms: int) -> None:
+        """Go on with the rate that is kept now of those who share the quota."""
+        self.rate = self._rates.of(self._key, self._user, now_ms)
 
 
 class MutationMeter:
     """How many partitions may still come and go for those who share a quota."""
 
-    __slots__ = ("_bucket", "_limit_per_second", "_now_ms")
+    __slots__ = ("_buckets", "_key", "_limit_per_second", "_now_ms", "_user")
 
-    def __init__(self, bucket: TokenBucket, limit_per_second: float, now_ms: Callable[[], int]) -> None:
-        self._bucket = bucket
+    def __init__(
+        self, buckets: Buckets, key: SharedBy, user: str, limit_per_second: float, now_ms: Callable[[], int]
+    ) -> None:
+        self._buckets = buckets
+        self._key = key
+        self._user = user
         self._limit_per_second = limit_per_second
         self._now_ms = now_ms
 
     def record(self, count: int) -> None:
         """Note that so many come or go."""
-        self._bucket.record(count, self._limit_per_second, self._now_ms())
+        now_ms = self._now_ms()
+        self._buckets.of(self._key, self._user, now_ms).record(count, self._limit_per_second, now_ms)
 
     def throttle_ms(self) -> int:
         """Return for how many milliseconds no other may come or go; 0 if it may."""
-        return self._bucket.throttle_ms(self._limit_per_second, self._now_ms())
+        now_ms = self._now_ms()
+        return self._buckets.of(self._key, self._user, now_ms).throttle_ms(self._limit_per_second, now_ms)
 
 
 class ThrottleCount:
@@ -107,6 +132,7 @@ class Meters:
     """The meters of one user's client id; None where no quota holds for it.
 
     Attributes:
+        client_id: bounded.
         generation: of the quotas, of which they are.
         count: requests so far.
         counted: requests up to the one whose time was last measured.
@@ -145,14 +171,20 @@ class ClientQuotas:
 
     def __init__(self, window: RateWindow, mutation_window: RateWindow, clock: Clock) -> None:
         self._window = window
-        self._mutation_window = mutation_window
         self._clock = clock
         self._quotas: Quotas = {}
         self._limited: frozenset[str] = frozenset()
         self._meters: dict[tuple[str, str], Meters] = {}
-        self._rates: dict[tuple[QuotaName, str | None, str | None], SampledRate] = {}
+        # Apart by whether client ids are told apart, which clients choose: no number of those touches users' quotas.
+        self._rates: Mapping[tuple[QuotaName, bool], Rates] = {
+            (name, by_client_id): KeptUses(lambda: SampledRate(window), METERS_MAX)
+            for name in RATED
+            for by_client_id in (False, True)
+        }
+        self._buckets: Mapping[bool, Buckets] = {
+            by_client_id: KeptUses(lambda: TokenBucket(mutation_window), METERS_MAX) for by_client_id in (False, True)
+        }
         self._generation = 0
-        self._buckets: dict[tuple[str | None, str | None], TokenBucket] = {}
         self.are_on = False
         self.throttled = {name: ThrottleCount() for name in QuotaName}
 
@@ -167,8 +199,10 @@ class ClientQuotas:
         self._generation += 1
         self._meters.clear()
         if not self.are_on:
-            self._rates.clear()
-            self._buckets.clear()
+            for rates in self._rates.values():
+                rates.clear()
+            for buckets in self._buckets.values():
+                buckets.clear()
 
     def take(self, connection: Client, header: RequestHeader, size_bytes: int) -> bool:
         """Count a request that comes, and throttle its client if it brings too much to be produced.
@@ -202,6 +236,8 @@ class ClientQuotas:
         meter = self._of(connection, client_id).fetched
         if meter is None:
             return True
+        if not meter.rate.is_kept:
+            meter.keep_up(self._now_ms())
         was_unused = meter.rate.is_unused
         if meter.rate.pending + size_bytes < meter.least:
             meter.rate.pending += size_bytes
@@ -250,8 +286,11 @@ class ClientQuotas:
     ) -> int:
         """Count a use; return for how many milliseconds the client is throttled for it."""
         now_ms = self._now_ms()
-        meter.rate.record(value + meter.rate.pending, now_ms)
+        value += meter.rate.pending
         meter.rate.pending = 0.0
+        if not meter.rate.is_kept:
+            meter.keep_up(now_ms)
+        meter.rate.record(value, now_ms)
         throttle_ms = meter.rate.throttle_ms(meter.limit_per_second, now_ms)
         if throttle_ms:
             self._throttle(connection, name, min(throttle_ms, throttle_ms_max))
@@ -262,48 +301,52 @@ class ClientQuotas:
         connection.throttle(throttle_ms)
 
     def _of(self, connection: Client, client_id: str | None) -> Meters:
-        named = (connection.principal.name, client_id or "")
-        found = self._meters.get(named)
+        kept_id = None if client_id is None else bounded_client_id(client_id)
+        user = connection.principal.name
+        found = self._meters.get((user, kept_id or ""))
         if found is None:
-            found = Meters(
-                principal=connection.principal,
-                client_id=client_id,
-                generation=self._generation,
-                produced=self._meter(QuotaName.PRODUCER_BYTE_RATE, named),
-                fetched=self._meter(QuotaName.CONSUMER_BYTE_RATE, named),
-                used_time=self._meter(QuotaName.REQUEST_PERCENTAGE, named),
-                mutations=self._mutation_meter(named),
-            )
             _drop_first(self._meters, CLIENTS_MAX)
-            self._meters[named] = found
+            found = self._meters[user, kept_id or ""] = Meters(
+                principal=connection.principal,
+                client_id=kept_id,
+                generation=self._generation,
+                produced=self._meter(QuotaName.PRODUCER_BYTE_RATE, user, client_id or ""),
+                fetched=self._meter(QuotaName.CONSUMER_BYTE_RATE, user, client_id or ""),
+                used_time=self._meter(QuotaName.REQUEST_PERCENTAGE, user, client_id or ""),
+                mutations=self._mutation_meter(user, client_id or ""),
+            )
         connection.meters = found
         return found
 
-    def _meter(self, name: QuotaName, named: tuple[str, str]) -> Meter | None:
-        limit = limit_of(self._quotas, name, *named) if name in self._limited else None
+    def _meter(self, name: QuotaName, user: str, client_id: str) -> Meter | None:
+        limit = limit_of(self._quotas, name, user, client_id) if name in self._limited else None
         if limit is None:
             return None
-        key = (name, limit.user, limit.client_id)
-        rate = self._rates.get(key)
-        if rate is None:
-            _drop_first(self._rates, METERS_MAX)
-            rate = self._rates[key] = SampledRate(self._window)
-        return Meter(rate, limit.per_second)
+        rates = self._rates[name, limit.client_id is not None]
+        return Meter(rates, _shared_by(limit), user, limit.per_second, self._now_ms())
 
-    def _mutation_meter(self, named: tuple[str, str]) -> MutationMeter | None:
+    def _mutation_meter(self, user: str, client_id: str) -> MutationMeter | None:
         name = QuotaName.CONTROLLER_MUTATION_RATE
-        limit = limit_of(self._quotas, name, *named) if name in self._limited else None
+        limit = limit_of(self._quotas, name, user, client_id) if name in self._limited else None
         if limit is None:
             return None
-        key = (limit.user, limit.client_id)
-        bucket = self._buckets.get(key)
-        if bucket is None:
-            _drop_first(self._buckets, METERS_MAX)
-            bucket = self._buckets[key] = TokenBucket(self._mutation_window)
-        return MutationMeter(bucket, limit.per_second, self._now_ms)
+        buckets = self._buckets[limit.client_id is not None]
+        return MutationMeter(buckets, _shared_by(limit), user, limit.per_second, self._now_ms)
 
     def _now_ms(self) -> int:
         return int(self._clock.monotonic() * 1000)
+
+
+def bounded_client_id(client_id: str) -> str:
+    """Return what is kept of a client id: the same for the same one, and of bounded length."""
+    if len(client_id) <= CLIENT_ID_CHARACTERS_MAX:
+        return client_id
+    digest = blake2b(client_id.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+    return client_id[: CLIENT_ID_CHARACTERS_MAX - len(digest)] + digest
+
+
+def _shared_by(limit: Limit) -> SharedBy:
+    return limit.user, None if limit.client_id is None else bounded_client_id(limit.client_id)
 
 
 def _drop_first(table: dict[Any, Any], most: int) -> None:

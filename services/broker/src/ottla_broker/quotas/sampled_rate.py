@@ -34,15 +34,17 @@ class SampledRate:
 
     Attributes:
         pending: what was used and is not recorded yet, as it is too little to ask a clock for it.
+        is_kept: whether it is the one that all go by who share the quota (`kept_uses.py`).
     """
 
-    __slots__ = ("_samples", "_total", "_window", "pending")
+    __slots__ = ("_samples", "_total", "_window", "is_kept", "pending")
 
     def __init__(self, window: RateWindow) -> None:
         self._window = window
         self._samples: deque[list[float]] = deque()  # of when it began, when it was last added to, and how much
         self._total = 0.0
         self.pending = 0.0
+        self.is_kept = False
 
     def record(self, value: float, now_ms: int) -> None:
         """Note that so much was used; a negative value takes back what was noted."""
@@ -67,6 +69,11 @@ class SampledRate:
         """Whether nothing was used in the window, when it was last looked at."""
         return self._total <= 0
 
+    def is_over(self, now_ms: int) -> bool:
+        """Return whether nothing was used within the window."""
+        self._length_ms(now_ms)
+        return not self._samples
+
     def per_second(self, now_ms: int) -> float:
         """Return the rate."""
         length_ms = self._length_ms(now_ms)
@@ -87,14 +94,20 @@ class SampledRate:
 
 
 class TokenBucket:
-    """What may be used still of a rate, which is saved up over the window (KIP-599). Source: Kafka's TokenBucket."""
+    """What may be used still of a rate, which is saved up over the window (KIP-599). Source: Kafka's TokenBucket.
 
-    __slots__ = ("_filled_ms", "_tokens", "_window")
+    Attributes:
+        is_kept: whether it is the one that all go by who share the quota (`kept_uses.py`).
+    """
+
+    __slots__ = ("_filled_ms", "_limit_per_second", "_tokens", "_window", "is_kept")
 
     def __init__(self, window: RateWindow) -> None:
         self._window = window
         self._tokens = 0.0
+        self._limit_per_second = 0.0
         self._filled_ms: int | None = None
+        self.is_kept = False
 
     def record(self, value: float, limit_per_second: float, now_ms: int) -> None:
         """Take out so many tokens; there may be fewer than none then."""
@@ -106,7 +119,15 @@ class TokenBucket:
         self._fill(limit_per_second, now_ms)
         return round(-self._tokens / limit_per_second * 1000) if self._tokens < 0 else 0
 
+    def is_over(self, now_ms: int) -> bool:
+        """Return whether it is as full as a new one."""
+        if self._filled_ms is None:
+            return True
+        self._fill(self._limit_per_second, now_ms)
+        return self._tokens >= self._limit_per_second * self._window.seconds
+
     def _fill(self, limit_per_second: float, now_ms: int) -> None:
+        self._limit_per_second = limit_per_second
         most = limit_per_second * self._window.seconds
         if self._filled_ms is None:
             self._tokens = most
