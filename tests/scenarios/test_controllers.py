@@ -16,7 +16,6 @@ from ottla_core.cluster.controller_rpc.controller_api import (
     ConfigResourceChange,
     ConfigResourceType,
     NewPartitions,
-    NewTopic,
     TopicReference,
 )
 from ottla_core.cluster.controller_rpc.controller_client import ControllerClient
@@ -36,6 +35,7 @@ from tests.scenarios.conftest import CLUSTER, LONG_TTL_MS, Join, MakeController,
 from tests.support.child_process import ChildProcess
 from tests.support.clusters.controller_process import ControllerProcess
 from tests.support.clusters.etcd_process import EtcdProcess
+from tests.support.controller.new_topics import new_topic
 
 SPACE = KeySpace(CLUSTER)
 ETCD_REQUEST_BYTES_MAX = 1_572_864
@@ -51,7 +51,7 @@ async def test_topics_are_created_grown_altered_and_deleted_and_read_at_once(
         await membership_of(broker_member(broker_id)).start()
 
     created, refused = await client.create_topics(
-        [NewTopic(name="a", replication_factor=2), NewTopic(name="b", replication_factor=3)]
+        [new_topic(name="a", replication_factor=2), new_topic(name="b", replication_factor=3)]
     )
     assert created.error_code is ErrorCode.none
     assert refused.error_code is ErrorCode.invalid_replication_factor
@@ -86,16 +86,16 @@ async def test_validate_only_changes_nothing(
 ) -> None:
     controller(1)
     await membership_of(broker_member(1)).start()
-    await client.create_topics([NewTopic(name="a")])
+    await client.create_topics([new_topic(name="a")])
     before = feed.state.topics
-    (created,) = await client.create_topics([NewTopic(name="b", partition_count=2)], validate_only=True)
+    (created,) = await client.create_topics([new_topic(name="b", partition_count=2)], validate_only=True)
     assert (created.error_code, created.partition_count) == (ErrorCode.none, 2)
     (grown,) = await client.create_partitions([NewPartitions(topic="a", total_count=2)], validate_only=True)
     assert grown.error_code is ErrorCode.none
     change = ConfigResourceChange(type=2, name="a", changes=(ConfigChange(name="retention.ms", value="1"),))
     (altered,) = await client.alter_configs([change], validate_only=True)
     assert altered.error_code is ErrorCode.none
-    await client.create_topics([NewTopic(name="after")])
+    await client.create_topics([new_topic(name="after")])
     assert set(feed.state.topics) == {"a", "after"}
     assert feed.state.topics["a"] is before["a"]
 
@@ -121,15 +121,15 @@ async def test_a_repeated_creation_is_recognised_by_its_topic_id(
 ) -> None:
     controller(1)
     await membership_of(broker_member(1)).start()
-    new = NewTopic(name="a")
+    new = new_topic(name="a")
     assert await client.create_topics([new]) == await client.create_topics([new])
-    (other,) = await client.create_topics([NewTopic(name="a")])
+    (other,) = await client.create_topics([new_topic(name="a")])
     assert other.error_code is ErrorCode.topic_already_exists
 
 
 async def test_without_a_controller_a_request_times_out_saying_so(client: ControllerClient) -> None:
     with pytest.raises(RequestTimedOut, match="no controller leads"):
-        await client.create_topics([NewTopic(name="a")], timeout_s=0.2)
+        await client.create_topics([new_topic(name="a")], timeout_s=0.2)
 
 
 async def test_partitions_of_a_dead_broker_get_new_leaders_or_none_and_recover(
@@ -145,8 +145,8 @@ async def test_partitions_of_a_dead_broker_get_new_leaders_or_none_and_recover(
     await mortal.start()
     await client.create_topics(
         [
-            NewTopic(name="single", partition_count=4, replication_factor=1),
-            NewTopic(name="double", partition_count=4, replication_factor=2),
+            new_topic(name="single", partition_count=4, replication_factor=1),
+            new_topic(name="double", partition_count=4, replication_factor=2),
         ]
     )
     assert all(p.isr == p.replicas for p in feed.state.topics["double"].partitions)
@@ -181,7 +181,7 @@ async def test_a_broker_that_was_away_for_a_moment_is_elected_under_its_new_epoc
     controller(1)
     directory_id = uuid4()
     await membership_of(broker_member(1, directory_id=directory_id)).start()
-    await client.create_topics([NewTopic(name="a")])
+    await client.create_topics([new_topic(name="a")])
     successor = membership_of(broker_member(1, directory_id=directory_id))
     await successor.start()
     state = await feed.wait_for(
@@ -196,11 +196,11 @@ async def test_kill_minus_nine_of_the_leader_hands_over(
 ) -> None:
     processes = {process.id: process for process in (controller(1), controller(2))}
     await membership_of(broker_member(1)).start()
-    await client.create_topics([NewTopic(name="before")])
+    await client.create_topics([new_topic(name="before")])
     leader = feed.state.controller
     assert leader is not None
     processes[leader.id].child.kill()
-    (created,) = await client.create_topics([NewTopic(name="after")])
+    (created,) = await client.create_topics([new_topic(name="after")])
     assert created.error_code is ErrorCode.none
     assert feed.state.controller is not None
     assert feed.state.controller.epoch > leader.epoch
@@ -212,11 +212,11 @@ async def test_a_clean_stop_hands_over_and_leaves_no_key(
 ) -> None:
     processes = {process.id: process for process in (controller(1), controller(2))}
     await membership_of(broker_member(1)).start()
-    await client.create_topics([NewTopic(name="before")])
+    await client.create_topics([new_topic(name="before")])
     leader = feed.state.controller
     assert leader is not None
     assert processes[leader.id].child.stop() == 0
-    (created,) = await client.create_topics([NewTopic(name="after")])
+    (created,) = await client.create_topics([new_topic(name="after")])
     assert created.error_code is ErrorCode.none
     assert leader.id not in feed.state.controllers
 
@@ -229,12 +229,12 @@ async def test_a_paused_leader_is_deposed_and_cannot_write_when_it_wakes(
 ) -> None:
     processes = {process.id: process for process in (controller(1), controller(2))}
     await membership_of(broker_member(1)).start()
-    await client.create_topics([NewTopic(name="before")])
+    await client.create_topics([new_topic(name="before")])
     former = feed.state.controller
     assert former is not None
     channels = ChannelPool()
     stub = ControllerStub(await channels.channel(former.rpc_address, RpcIdentity(CONTROLLER, former.id)))
-    ghost = NewTopic(name="ghost")
+    ghost = new_topic(name="ghost")
     request = pb.CreateTopicsRequest(topics=[controller_messages.new_topic_to_message(ghost)])
 
     paused = processes[former.id]
@@ -242,7 +242,7 @@ async def test_a_paused_leader_is_deposed_and_cannot_write_when_it_wakes(
     try:
         to_the_sleeper = asyncio.ensure_future(stub.CreateTopics(request, timeout=60))
         await feed.wait_for(lambda state: state.controller is not None and state.controller.epoch > former.epoch, 30)
-        await client.create_topics([NewTopic(name="meanwhile")])
+        await client.create_topics([new_topic(name="meanwhile")])
     finally:
         paused.resume()
     with pytest.raises(aio.AioRpcError) as refused:
@@ -250,7 +250,7 @@ async def test_a_paused_leader_is_deposed_and_cannot_write_when_it_wakes(
     assert isinstance(kafka_error(refused.value), NotController)
 
     await feed.wait_for(lambda state: former.id in state.controllers, 30)
-    await client.create_topics([NewTopic(name="after")])
+    await client.create_topics([new_topic(name="after")])
     assert set(feed.state.topics) == {"before", "meanwhile", "after"}
     assert feed.state.controller is not None
     assert feed.state.controller.id != former.id
@@ -277,9 +277,9 @@ async def test_what_a_failed_change_has_written_is_removed_by_the_next_one(
     # Partitions go first, in transactions of their own; then comes a topic record that is too large for etcd.
     too_large = {"retention.ms": "5".rjust(ETCD_REQUEST_BYTES_MAX)}
     with pytest.raises(KafkaError, match=r"could not be stored: .* request is too large"):
-        await client.create_topics([NewTopic(name="big", partition_count=300, configs=too_large)])
+        await client.create_topics([new_topic(name="big", partition_count=300, configs=too_large)])
     await feed.wait_for(lambda _: bool(feed.orphans()), 10)
-    (created,) = await client.create_topics([NewTopic(name="small")])
+    (created,) = await client.create_topics([new_topic(name="small")])
     assert created.error_code is ErrorCode.none
     assert set(feed.state.topics) == {"small"}
     assert feed.orphans() == []
@@ -306,9 +306,9 @@ async def test_requests_survive_a_restart_of_etcd(
 ) -> None:
     controller(1, f"member.lease.ttl.ms={LONG_TTL_MS}")
     await membership_of(broker_member(1)).start()
-    await client.create_topics([NewTopic(name="before")])
+    await client.create_topics([new_topic(name="before")])
     etcd_process.restart()
-    (created,) = await client.create_topics([NewTopic(name="after")])
+    (created,) = await client.create_topics([new_topic(name="after")])
     assert created.error_code is ErrorCode.none
     assert set(feed.state.topics) == {"before", "after"}
 
@@ -319,8 +319,8 @@ async def test_a_thousand_topics_and_a_topic_of_thousands_of_partitions(
     controller(1)
     broker = membership_of(broker_member(1))
     await broker.start()
-    await client.create_topics([NewTopic(name=f"t{number}") for number in range(1000)])
-    await client.create_topics([NewTopic(name="wide", partition_count=4000)])
+    await client.create_topics([new_topic(name=f"t{number}") for number in range(1000)])
+    await client.create_topics([new_topic(name="wide", partition_count=4000)])
     assert len(feed.state.topics) == 1001
     await broker.close()
     await feed.wait_for(

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ottla_core.cluster.controller_rpc.controller_api import NewTopic
 from ottla_core.cluster.controller_rpc.controller_client import ControllerClient
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.cluster.view.feed import ClusterStateFeed
@@ -18,6 +17,7 @@ from ottla_core.topic_partition import TopicPartition
 from tests.scenarios.conftest import CLUSTER, SHORT_TTL_MS, Join, MakeController, broker_member
 from tests.support.clusters.etcd_process import EtcdProcess
 from tests.support.clusters.group_coordinator_process import GroupCoordinatorProcess
+from tests.support.controller.new_topics import new_topic
 from tests.support.eventually_async import eventually_async
 from tests.support.free_ports import free_port
 from tests.support.groups.coordinator_under_test import commit, commit_code, committed, fetch, fetched
@@ -65,7 +65,7 @@ async def connect(
     membership = membership_of(broker_member(1))
     await membership.start()
     for name in (GROUP_TOPIC, "flights"):
-        (created,) = await client.create_topics([NewTopic(name=name, partition_count=1)])
+        (created,) = await client.create_topics([new_topic(name=name, partition_count=1)])
         assert created.error_code == 0, created.error_message
     logs = FakeRelayBroker(1, membership.epoch).logs
     async with AsyncExitStack() as closing:

@@ -14,7 +14,6 @@ from ottla_core.cluster.controller_rpc.controller_api import (
     ElectionType,
     InSyncReplica,
     IsrChange,
-    NewTopic,
     PartitionAssignment,
     Reassignment,
 )
@@ -29,6 +28,7 @@ from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import BrokerIdNotRegistered, InvalidRequest, StaleBrokerEpoch
 from ottla_core.topic_partition import TopicPartition
 from tests.scenarios.conftest import CLUSTER, Join, MakeController, broker_member
+from tests.support.controller.new_topics import new_topic
 
 SPACE = KeySpace(CLUSTER)
 DIRECTORIES = {broker_id: uuid4() for broker_id in range(1, 5)}
@@ -52,7 +52,7 @@ async def create(
 ) -> None:
     """Creates a topic with these replicas."""
     assignments = tuple(PartitionAssignment(index=i, broker_ids=ids) for i, ids in enumerate(replicas))
-    (created,) = await client.create_topics([NewTopic(name=name, assignments=assignments, configs=configs or {})])
+    (created,) = await client.create_topics([new_topic(name=name, assignments=assignments, configs=configs or {})])
     assert created.error_code is ErrorCode.none, created.error_message
 
 
@@ -292,7 +292,7 @@ async def test_thousands_of_partitions_fail_over_and_come_back(
 ) -> None:
     controller(1)
     memberships = await join(membership_of, 1, 2, 3)
-    await client.create_topics([NewTopic(name="a", partition_count=2000, replication_factor=3)], timeout_s=120)
+    await client.create_topics([new_topic(name="a", partition_count=2000, replication_factor=3)], timeout_s=120)
     await memberships[1].close()
 
     def is_over(state: ClusterState) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from ottla_core.cluster.controller_rpc.controller_api import NewTopic, TopicReference
+from ottla_core.cluster.controller_rpc.controller_api import TopicReference
 from ottla_core.cluster.controller_rpc.controller_client import ControllerClient
 from ottla_core.cluster.etcd import operations as op
 from ottla_core.cluster.etcd.client import EtcdClient
@@ -16,6 +16,7 @@ from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.shards import GROUP_TOPIC
 from ottla_core.topic_partition import TopicPartition
 from tests.scenarios.conftest import CLUSTER, Join, MakeController, broker_member, coordinator_member
+from tests.support.controller.new_topics import new_topic
 
 SPACE = KeySpace(CLUSTER)
 SHARD_COUNT = 20
@@ -50,7 +51,7 @@ def ownerships(shards: Mapping[TopicPartition, Shard]) -> set[tuple[int, int]]:
 
 
 async def create_group_topic(client: ControllerClient, shard_count: int = SHARD_COUNT) -> None:
-    (created,) = await client.create_topics([NewTopic(name=GROUP_TOPIC, partition_count=shard_count)])
+    (created,) = await client.create_topics([new_topic(name=GROUP_TOPIC, partition_count=shard_count)])
     assert created.error_code == 0, created.error_message
 
 
@@ -203,7 +204,7 @@ async def test_a_shard_that_cannot_be_read_does_not_keep_a_controller_from_its_o
     await etcd.transaction([], [op.put(SPACE.shard(GROUP_TOPIC, 0), b"{")])
     controller(2)
     await membership_of(coordinator_member(1)).start()
-    (created,) = await client.create_topics([NewTopic(name="other")])
+    (created,) = await client.create_topics([new_topic(name="other")])
     assert created.error_code == 0
     await etcd.transaction([], [op.delete(SPACE.shard(GROUP_TOPIC, 0))])
     await feed.wait_for(owned_evenly_by(1), 20)

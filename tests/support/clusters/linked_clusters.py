@@ -35,6 +35,7 @@ from ottla_core.cluster.controller_rpc.link_api import (
 )
 from ottla_core.cluster.state.model import Link
 from ottla_core.errors import KafkaError
+from ottla_core.random_ids import random_uuid
 from ottla_core.wire.record_batch import iterate_batches
 from tests.support.clients.raw_client import RawClient
 from tests.support.clients.raw_requests import fetch_request, fetched, metadata_request
@@ -116,6 +117,7 @@ class LinkClient:
         epochs = {each.partition_index: each.leader_epoch for each in topic.partitions}
         new = NewLinkedTopic(
             name=name,
+            topic_id=random_uuid(),
             source_topic=name,
             source_topic_id=UUID(str(topic.topic_id)),
             source_leader_epochs=tuple(epochs[index] for index in range(len(epochs))),

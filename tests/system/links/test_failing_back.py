@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from ottla_core.client.links import follow_existing_topics
 from ottla_core.cluster.controller_rpc.link_api import NewLinkedTopic
+from ottla_core.random_ids import random_uuid
 from tests.support.clients.steady_writer import read_values
 from tests.support.clusters.linked_clusters import LinkClient, Target, topic_in
 from tests.support.clusters.ottla_cluster import OttlaCluster
@@ -166,6 +167,7 @@ def follow_existing(target: LinkClient, name: str) -> None:
     _, topic = topic_in(target.seen_at, name)
     new = NewLinkedTopic(
         name=name,
+        topic_id=random_uuid(),
         source_topic=name,
         source_topic_id=UUID(str(topic.topic_id)),
         source_leader_epochs=tuple(each.leader_epoch for each in topic.partitions),

@@ -21,6 +21,7 @@ from ottla_core.cluster.controller_rpc.controller_api import (
 from ottla_core.cluster.state.model import ClusterState, Member, Role, Topic
 from ottla_core.errors import PolicyViolation
 from ottla_core.shards import GROUP_TOPIC
+from tests.support.controller.new_topics import new_topic
 
 BROKERS = {
     broker_id: Member(
@@ -75,7 +76,7 @@ def created(new: NewTopic, state: ClusterState = STATE) -> Topic:
 
 
 def test_a_topic_gets_what_it_asks_for() -> None:
-    topic = created(NewTopic(name="a", partition_count=6, replication_factor=3, configs={"retention.ms": "1"}))
+    topic = created(new_topic(name="a", partition_count=6, replication_factor=3, configs={"retention.ms": "1"}))
     assert len(topic.partitions) == 6
     assert all(sorted(p.replicas) == [1, 2, 3] for p in topic.partitions)
     assert all(p.isr == p.replicas for p in topic.partitions)
@@ -85,13 +86,13 @@ def test_a_topic_gets_what_it_asks_for() -> None:
 
 
 def test_a_topic_that_does_not_say_gets_the_defaults() -> None:
-    topic = created(NewTopic(name="a"))
+    topic = created(new_topic(name="a"))
     assert len(topic.partitions) == 4
     assert all(len(p.replicas) == 2 for p in topic.partitions)
 
 
 def test_an_explicit_assignment_is_kept_in_order() -> None:
-    topic = created(NewTopic(name="a", assignments=(*assigned((2, 1), first=1), *assigned((3, 1)))))
+    topic = created(new_topic(name="a", assignments=(*assigned((2, 1), first=1), *assigned((3, 1)))))
     assert [p.replicas for p in topic.partitions] == [(3, 1), (2, 1)]
     assert [p.leader for p in topic.partitions] == [3, 2]
 
@@ -121,7 +122,7 @@ def test_an_explicit_assignment_is_kept_in_order() -> None:
     ],
 )
 def test_a_bad_creation_is_refused(request_: dict[str, Any], code: ErrorCode, named: str) -> None:
-    (plan,) = plan_creations([NewTopic(**({"name": "a"} | request_))], STATE, DEFAULTS)
+    (plan,) = plan_creations([new_topic(**({"name": "a"} | request_))], STATE, DEFAULTS)
     assert plan.topic is None
     assert plan.result.error_code is code
     assert plan.result.error_message is not None
@@ -130,24 +131,24 @@ def test_a_bad_creation_is_refused(request_: dict[str, Any], code: ErrorCode, na
 
 def test_a_topics_settings_are_checked_against_the_brokers_dynamic_ones() -> None:
     state = replace(STATE, broker_configs={None: {"log.cleaner.max.compaction.lag.ms": "100"}})
-    (plan,) = plan_creations([NewTopic(name="a", configs={"min.compaction.lag.ms": "101"})], state, DEFAULTS)
+    (plan,) = plan_creations([new_topic(name="a", configs={"min.compaction.lag.ms": "101"})], state, DEFAULTS)
     assert plan.result.error_code is ErrorCode.invalid_config
     assert "min.compaction.lag.ms (101) > max.compaction.lag.ms (100)" in (plan.result.error_message or "")
-    created(NewTopic(name="a", configs={"min.compaction.lag.ms": "100"}), state)
+    created(new_topic(name="a", configs={"min.compaction.lag.ms": "100"}), state)
 
 
 def test_one_bad_topic_does_not_spoil_the_others() -> None:
-    plans = plan_creations([NewTopic(name="a"), NewTopic(name="!"), NewTopic(name="b")], STATE, DEFAULTS)
+    plans = plan_creations([new_topic(name="a"), new_topic(name="!"), new_topic(name="b")], STATE, DEFAULTS)
     assert [plan.topic is not None for plan in plans] == [True, False, True]
 
 
 def test_a_name_that_appears_twice_is_refused_both_times() -> None:
-    plans = plan_creations([NewTopic(name="a"), NewTopic(name="a")], STATE, DEFAULTS)
+    plans = plan_creations([new_topic(name="a"), new_topic(name="a")], STATE, DEFAULTS)
     assert [plan.result.error_code for plan in plans] == [ErrorCode.invalid_request] * 2
 
 
 def test_topics_of_one_request_collide_too() -> None:
-    plans = plan_creations([NewTopic(name="a.b"), NewTopic(name="a_b")], STATE, DEFAULTS)
+    plans = plan_creations([new_topic(name="a.b"), new_topic(name="a_b")], STATE, DEFAULTS)
     assert [plan.result.error_code for plan in plans] == [
         ErrorCode.none,
         ErrorCode.invalid_topic_exception,
@@ -162,7 +163,7 @@ def test_a_creation_that_is_repeated_with_its_topic_id_succeeds_without_a_second
 
 
 def test_without_brokers_no_topic_is_created() -> None:
-    (plan,) = plan_creations([NewTopic(name="a")], replace(STATE, brokers={}), DEFAULTS)
+    (plan,) = plan_creations([new_topic(name="a")], replace(STATE, brokers={}), DEFAULTS)
     assert plan.result.error_code is ErrorCode.invalid_replication_factor
 
 
@@ -246,10 +247,12 @@ def test_a_creation_that_is_repeated_after_the_topic_was_deleted_brings_nothing_
 def test_a_request_for_too_many_partitions_is_refused_before_any_is_placed() -> None:
     half = PARTITIONS_PER_REQUEST_MAX // 2
     with pytest.raises(PolicyViolation, match=f"at most {PARTITIONS_PER_REQUEST_MAX} partitions"):
-        plan_creations([NewTopic(name="a", partition_count=2_000_000_000)], STATE, DEFAULTS)
+        plan_creations([new_topic(name="a", partition_count=2_000_000_000)], STATE, DEFAULTS)
     with pytest.raises(PolicyViolation, match=f"asks for {2 * half + 1}"):
         plan_creations(
-            [NewTopic(name="a", partition_count=half), NewTopic(name="b", partition_count=half + 1)], STATE, DEFAULTS
+            [new_topic(name="a", partition_count=half), new_topic(name="b", partition_count=half + 1)],
+            STATE,
+            DEFAULTS,
         )
     with pytest.raises(PolicyViolation):
         plan_growths([NewPartitions(topic="my.topic", total_count=PARTITIONS_PER_REQUEST_MAX + 3)], STATE)
@@ -258,20 +261,20 @@ def test_a_request_for_too_many_partitions_is_refused_before_any_is_placed() -> 
 
 
 def test_topics_that_will_be_refused_count_too() -> None:
-    nameless = [NewTopic(name="", partition_count=-7)] * (PARTITIONS_PER_REQUEST_MAX + 1)
+    nameless = [new_topic(name="", partition_count=-7)] * (PARTITIONS_PER_REQUEST_MAX + 1)
     with pytest.raises(PolicyViolation):
         plan_creations(nameless, STATE, DEFAULTS)
 
 
 def test_a_cluster_grows_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla_controller.topics.PARTITIONS_PER_CLUSTER_MAX", 5)
-    assert created(NewTopic(name="a", partition_count=3)).name == "a"
+    assert created(new_topic(name="a", partition_count=3)).name == "a"
     with pytest.raises(PolicyViolation, match="at most 5 partitions; this one has 2, and 4 more"):
-        plan_creations([NewTopic(name="a", partition_count=4)], STATE, DEFAULTS)
+        plan_creations([new_topic(name="a", partition_count=4)], STATE, DEFAULTS)
 
 
 def test_new_topics_of_one_request_must_not_collide_either() -> None:
-    plans = plan_creations([NewTopic(name="a_b"), NewTopic(name="a.b"), NewTopic(name="a-b")], STATE, DEFAULTS)
+    plans = plan_creations([new_topic(name="a_b"), new_topic(name="a.b"), new_topic(name="a-b")], STATE, DEFAULTS)
     assert [plan.result.error_code for plan in plans] == [
         ErrorCode.none,
         ErrorCode.invalid_topic_exception,

@@ -19,6 +19,7 @@ from ottla_core.cluster.state.link_properties import follows_topic
 from ottla_core.cluster.state.linked_topic_settings import followed_settings
 from ottla_core.cluster.state.model import Link
 from ottla_core.errors import ConfigurationError, KafkaError, OttlaError
+from ottla_core.random_ids import random_uuid
 
 LINKS_WITHIN_S: Final = 5.0
 
@@ -75,6 +76,7 @@ async def _followable(
     return tuple(
         NewLinkedTopic(
             name=topic.name,
+            topic_id=random_uuid(),
             source_topic=topic.name,
             source_topic_id=topic.id,
             source_leader_epochs=tuple(topic.partitions[index].leader_epoch for index in sorted(topic.partitions)),

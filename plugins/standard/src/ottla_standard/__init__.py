@@ -21,6 +21,7 @@ from ottla_standard.converters.number_converters import (
 from ottla_standard.converters.simple_header_converter import SimpleHeaderConverter
 from ottla_standard.converters.string_converter import StringConverter
 from ottla_standard.predicates import HasHeaderKey, RecordIsTombstone, TopicNameMatches
+from ottla_standard.system_calendar import SystemCalendar
 from ottla_standard.transforms.cast import CastKey, CastValue
 from ottla_standard.transforms.extract_field import ExtractFieldKey, ExtractFieldValue
 from ottla_standard.transforms.filter_records import Filter
@@ -33,7 +34,11 @@ from ottla_standard.transforms.mask_field import MaskFieldKey, MaskFieldValue
 from ottla_standard.transforms.replace_field import ReplaceFieldKey, ReplaceFieldValue
 from ottla_standard.transforms.routers import RegexRouter, TimestampRouter
 from ottla_standard.transforms.set_schema_metadata import SetSchemaMetadataKey, SetSchemaMetadataValue
-from ottla_standard.transforms.timestamp_converter import TimestampConverterKey, TimestampConverterValue
+from ottla_standard.transforms.timestamp_converter import (
+    TimestampConverter,
+    TimestampConverterKey,
+    TimestampConverterValue,
+)
 from ottla_standard.transforms.value_to_key import ValueToKey
 
 CONVERTERS = (
@@ -79,6 +84,7 @@ TRANSFORMS = (
 PREDICATES = (TopicNameMatches, HasHeaderKey, RecordIsTombstone)
 CONFIG_PROVIDERS = (EnvVarConfigProvider, FileConfigProvider, DirectoryConfigProvider)
 
+TimestampConverter.calendar = TimestampRouter.calendar = SystemCalendar()
 for _plugin in (*CONVERTERS, *TRANSFORMS, *PREDICATES, *CONFIG_PROVIDERS):
     _plugin.__module__ = __name__  # Configurations name them by this module, wherever they are defined.
 

@@ -10,7 +10,7 @@ import datetime as dt
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ottla_sdk import DataError
 from ottla_sdk.logical_types import EPOCH, ms_to_timestamp
@@ -24,6 +24,13 @@ _LETTERS = _NUMBERS + "EazZX"
 _OFFSET = re.compile(r"([+-])(\d{1,2})(?::?(\d{2}))?")
 _PIVOT_YEARS = 80
 """Two digits of a year mean one from so many years before today to the end of a century from there."""
+
+
+class Calendar(Protocol):
+    """Knows the date; `system_calendar.py` has the one that is used."""
+
+    def this_year(self) -> int:
+        """Return the year, in UTC."""
 
 
 class _Item(NamedTuple):

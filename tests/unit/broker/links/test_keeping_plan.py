@@ -11,6 +11,7 @@ from ottla_core.client.cluster_metadata import PartitionMetadata, TopicMetadata
 from ottla_core.cluster.controller_rpc.link_api import LinkProblemKind
 from ottla_core.cluster.state.model import ClusterState, Link, PartitionState, Topic, TopicOrigin
 from ottla_core.described_settings import DEFAULT_CONFIG, TOPIC_CONFIG, TopicSetting
+from ottla_core.random_ids import random_uuid
 
 LINK = Link(
     name="west",
@@ -55,7 +56,7 @@ def planned(
     found = {topic.name: topic for topic in source}
     state = ClusterState(links={"west": link}, topics={topic.name: topic for topic in topics})
     described = {name: {} for name in topics_to_describe(link, found, state)}
-    return plan_keeping(link, found, {**described, **(settings or {})}, state)
+    return plan_keeping(link, found, {**described, **(settings or {})}, state, random_uuid)
 
 
 def problems(plan: KeepingPlan) -> list[tuple[LinkProblemKind, str]]:
@@ -112,9 +113,9 @@ def test_partitions_and_settings_that_differ_are_asked_for_and_nothing_else() ->
 def test_settings_that_the_source_does_not_tell_stay_as_they_are() -> None:
     found, topic = of_source("orders", partitions=3), here("orders", configs={"retention.ms": "5"})
     state = ClusterState(links={"west": LINK}, topics={"orders": topic})
-    (grown,) = plan_keeping(LINK, {"orders": found}, {}, state).wanted
+    (grown,) = plan_keeping(LINK, {"orders": found}, {}, state, random_uuid).wanted
     assert grown.configs == {"retention.ms": "5"}
-    untold = plan_keeping(LINK, {"orders": found}, {}, ClusterState(links={"west": LINK}))
+    untold = plan_keeping(LINK, {"orders": found}, {}, ClusterState(links={"west": LINK}), random_uuid)
     assert (untold.wanted, problems(untold)) == ((), [(LinkProblemKind.TOPIC_REFUSED, "orders")])
 
 

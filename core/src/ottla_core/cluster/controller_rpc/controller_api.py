@@ -1,8 +1,7 @@
 """What brokers ask of the controller and what it answers, as plain values.
 
 `ControllerClient` takes and returns these; the controller's rules work on them too. Every item of a request has its
-own result with a Kafka error code; `ErrorCode.none` is success. Nothing here does I/O, but a `NewTopic` that is given
-no id draws one.
+own result with a Kafka error code; `ErrorCode.none` is success. Pure.
 """
 
 from collections.abc import Mapping
@@ -13,7 +12,6 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from ottla_core.kafka_uuid import ZERO_UUID
-from ottla_core.random_ids import random_uuid
 
 USE_DEFAULT = -1
 """As partition count or replication factor: the cluster's default, or what the assignments imply."""
@@ -35,11 +33,11 @@ class NewTopic:
     """
 
     name: str
+    topic_id: UUID
     partition_count: int = USE_DEFAULT
     replication_factor: int = USE_DEFAULT
     assignments: tuple[PartitionAssignment, ...] = ()
     configs: Mapping[str, str | None] = field(default_factory=dict)
-    topic_id: UUID = field(default_factory=random_uuid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

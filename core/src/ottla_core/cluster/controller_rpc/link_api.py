@@ -1,7 +1,6 @@
 """What is asked about links and linked topics, and answered, as plain values. See `links.proto`.
 
-A *link* names a source cluster; a *linked topic* is a topic of it that is followed here, offset by offset. Nothing
-here does I/O, but a `NewLinkedTopic` that is given no id draws one.
+A *link* names a source cluster; a *linked topic* is a topic of it that is followed here, offset by offset. Pure.
 """
 
 from collections.abc import Mapping
@@ -12,7 +11,6 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from ottla_core.cluster.state.model import Link
-from ottla_core.random_ids import random_uuid
 
 USE_DEFAULT = -1
 UNKNOWN = -1
@@ -77,12 +75,12 @@ class NewLinkedTopic:
     """
 
     name: str
+    topic_id: UUID
     source_topic: str
     source_topic_id: UUID
     source_leader_epochs: tuple[int, ...]
     replication_factor: int = USE_DEFAULT
     configs: Mapping[str, str | None] = field(default_factory=dict)
-    topic_id: UUID = field(default_factory=random_uuid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,10 @@
-"""Transforms that choose another topic: RegexRouter and TimestampRouter."""
+"""Transforms that choose another topic: RegexRouter and TimestampRouter. Pure."""
 
-import datetime as dt
 from collections.abc import Iterable, Mapping
+from typing import ClassVar
 
 from ottla_sdk import ConnectRecord, DataError, Importance, PluginConfig, Problem, Transform, setting
-from ottla_standard.java_date_format import compile_format
+from ottla_standard.java_date_format import Calendar, compile_format
 from ottla_standard.java_regex import JavaPattern, compile_replacement
 from ottla_standard.transforms.part import java_names
 
@@ -75,15 +75,20 @@ class TimestampRouterConfig(PluginConfig):
 
 
 class TimestampRouter(Transform[TimestampRouterConfig]):
-    """Puts records into topics by their time, such as one a day."""
+    """Puts records into topics by their time, such as one a day.
 
+    Attributes:
+        calendar: says which century two digits of a year mean; the package sets it.
+    """
+
+    calendar: ClassVar[Calendar]
     config_model = TimestampRouterConfig
     aliases = java_names("TimestampRouter")
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """Take the settings."""
         super().configure(settings)
-        self._format = compile_format(self.config.timestamp_format, this_year=dt.datetime.now(dt.UTC).year)
+        self._format = compile_format(self.config.timestamp_format, this_year=self.calendar.this_year())
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         """Return the record for the other topic."""

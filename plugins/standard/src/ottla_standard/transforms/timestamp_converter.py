@@ -1,12 +1,13 @@
 """TimestampConverter: times as text, as numbers, as dates, as times of day, as timestamps.
 
 Every form goes by way of the milliseconds since the epoch, as in Kafka; what is below a millisecond is lost.
+Pure.
 """
 
 import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ottla_sdk import ConnectRecord, DataError, Field, Importance, Problem, Schema, SchemaAndValue, Type, setting
 from ottla_sdk.logical_types import (
@@ -20,7 +21,7 @@ from ottla_sdk.logical_types import (
 )
 from ottla_sdk.schema import DATE, DATE_NAME, INT64, STRING, TIME, TIME_NAME, TIMESTAMP, TIMESTAMP_NAME
 from ottla_sdk.schema_cache import SchemaCache
-from ottla_standard.java_date_format import JavaDateFormat, compile_format
+from ottla_standard.java_date_format import Calendar, JavaDateFormat, compile_format
 from ottla_standard.transforms.part import (
     SCHEMA_CACHE_SIZE,
     NullConfig,
@@ -75,8 +76,13 @@ class TimestampConverterConfig(NullConfig):
 
 
 class TimestampConverter(PartTransform[TimestampConverterConfig]):
-    """Turns a time into another form."""
+    """Turns a time into another form.
 
+    Attributes:
+        calendar: says which century two digits of a year mean; the package sets it.
+    """
+
+    calendar: ClassVar[Calendar]
     config_model = TimestampConverterConfig
 
     def configure(self, settings: Mapping[str, str]) -> None:
@@ -84,7 +90,7 @@ class TimestampConverter(PartTransform[TimestampConverterConfig]):
         super().configure(settings)
         self._format: JavaDateFormat | None = None
         if self.config.format.strip():
-            self._format = compile_format(self.config.format, this_year=dt.datetime.now(dt.UTC).year)
+            self._format = compile_format(self.config.format, this_year=self.calendar.this_year())
         self._schemas = SchemaCache(self._converted_schema, SCHEMA_CACHE_SIZE)
 
     def change(self, record: ConnectRecord, schema: Schema | None, value: Any) -> SchemaAndValue:

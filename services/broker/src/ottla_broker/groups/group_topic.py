@@ -12,6 +12,7 @@ from ottla_core.cluster.controller_rpc.controller_api import NewTopic
 from ottla_core.cluster.controller_rpc.controller_client import ControllerClient
 from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import KafkaError
+from ottla_core.random_ids import random_uuid
 from ottla_core.shards import GROUP_TOPIC
 
 RETRY_SECONDS = 1.0
@@ -24,6 +25,7 @@ def new_group_topic(config: BrokerConfig) -> NewTopic:
     """Return `__consumer_offsets` as this broker's settings want it."""
     return NewTopic(
         name=GROUP_TOPIC,
+        topic_id=random_uuid(),
         partition_count=config.offsets_topic_num_partitions,
         replication_factor=config.offsets_topic_replication_factor,
         configs={

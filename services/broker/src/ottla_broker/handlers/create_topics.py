@@ -20,6 +20,7 @@ from ottla_broker.quotas.mutations import REFUSAL, admitted
 from ottla_core.cluster.controller_rpc.controller_api import CreatedTopic, NewTopic, PartitionAssignment
 from ottla_core.cluster.state.model import Topic
 from ottla_core.errors import KafkaError
+from ottla_core.random_ids import random_uuid
 
 UNKNOWN = -1
 CONFIGS_SINCE_VERSION = 5
@@ -73,6 +74,7 @@ def _partition_count(broker: Broker, topic: Any) -> int:
 def _new_topic(topic: Any) -> NewTopic:
     return NewTopic(
         name=topic.name,
+        topic_id=random_uuid(),
         partition_count=topic.num_partitions,
         replication_factor=topic.replication_factor,
         assignments=tuple(

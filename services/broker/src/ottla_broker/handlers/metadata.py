@@ -25,6 +25,7 @@ from ottla_core.cluster.state.model import ClusterState, PartitionState, Topic
 from ottla_core.errors import InvalidTopic, KafkaError
 from ottla_core.kafka_uuid import ZERO_UUID
 from ottla_core.observe.request_errors import count_error
+from ottla_core.random_ids import random_uuid
 from ottla_core.shards import GROUP_TOPIC, INTERNAL_TOPICS
 from ottla_core.slices import Pace, in_slices, started
 from ottla_core.topic_name import check_topic_name
@@ -155,6 +156,7 @@ def _new_topic(broker: Broker, name: str) -> NewTopic:
         return new_group_topic(broker.config)
     return NewTopic(
         name=name,
+        topic_id=random_uuid(),
         partition_count=broker.config.num_partitions,
         replication_factor=broker.config.default_replication_factor,
     )

@@ -5,9 +5,10 @@ at each again (`link_keeping.py` there). Nothing here ends or deletes anything: 
 stays.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
@@ -55,7 +56,11 @@ def topics_to_describe(link: Link, source: Mapping[str, TopicMetadata], state: C
 
 
 def plan_keeping(
-    link: Link, source: Mapping[str, TopicMetadata], settings: Settings, state: ClusterState
+    link: Link,
+    source: Mapping[str, TopicMetadata],
+    settings: Settings,
+    state: ClusterState,
+    draw_id: Callable[[], UUID],
 ) -> KeepingPlan:
     """Return what brings a link's topics in step with the source.
 
@@ -64,6 +69,7 @@ def plan_keeping(
         source: all topics of the source.
         settings: of those that `topics_to_describe` has named, as far as the source tells them.
         state: the cluster that follows.
+        draw_id: returns an id for a topic that is to be linked.
     """
     linked = linked_topics(link, state)
     wanted: list[NewLinkedTopic] = []
@@ -78,7 +84,7 @@ def plan_keeping(
             if (change := _change_of(here, topic, settings.get(name), link)) is not None:
                 wanted.append(change)
         elif _is_to_be_linked(topic, link, state) and name in settings:
-            wanted.append(_new(topic, name, followed_settings(settings[name])))
+            wanted.append(_wanted(topic, name, draw_id(), followed_settings(settings[name])))
         elif (problem := _problem_with(topic, link, state)) is not None:
             problems.append(problem)
     return KeepingPlan(tuple(wanted), tuple(problems))
@@ -138,12 +144,13 @@ def _change_of(
     )
     if len(topic.partitions) <= len(here.partitions) and not has_others:
         return None
-    return _new(topic, here.name, wanted)
+    return _wanted(topic, here.name, here.id, wanted)
 
 
-def _new(topic: TopicMetadata, name: str, configs: Mapping[str, str]) -> NewLinkedTopic:
+def _wanted(topic: TopicMetadata, name: str, topic_id: UUID, configs: Mapping[str, str]) -> NewLinkedTopic:
     return NewLinkedTopic(
         name=name,
+        topic_id=topic_id,
         source_topic=topic.name,
         source_topic_id=topic.id,
         source_leader_epochs=tuple(topic.partitions[index].leader_epoch for index in range(len(topic.partitions))),

@@ -44,6 +44,7 @@ from ottla_core.cluster.controller_rpc.link_api import (
 from ottla_core.cluster.state.link_properties import follows_group, keeper_of, properties_of
 from ottla_core.cluster.state.model import ClusterState, Link
 from ottla_core.errors import OttlaError
+from ottla_core.random_ids import random_uuid
 from ottla_core.topic_partition import TopicPartition
 from ottla_proto.gen.ottla import links_pb2 as pb
 
@@ -218,7 +219,7 @@ class LinkKeeper:
         found = (await self._metadata(source, link, None)).topics
         names = topics_to_describe(link, found, self._state())
         settings = await topic_settings(source, names, timeout_s=ANSWER_TIMEOUT_S)
-        plan = plan_keeping(link, found, settings, self._state())
+        plan = plan_keeping(link, found, settings, self._state(), random_uuid)
         problems = list(plan.problems)
         for start in range(0, len(plan.wanted), TOPICS_PER_REQUEST):
             problems += await self._have_kept(plan.wanted[start : start + TOPICS_PER_REQUEST])
