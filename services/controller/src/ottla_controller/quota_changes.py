@@ -24,6 +24,8 @@ LARGEST_BY_NAME: Final[Mapping[QuotaName, int]] = {
     QuotaName.CONNECTION_CREATION_RATE: 2**31 - 1,
 }
 """The quotas that are whole numbers, and the largest of each."""
+SMALLEST: Final = 1e-6
+"""The smallest of the other quotas. Kafka takes whatever is above 0; less would throttle one request for weeks."""
 OF_ADDRESSES: Final = frozenset({QuotaName.CONNECTION_CREATION_RATE})
 OF_CLIENTS: Final = frozenset(QuotaName) - OF_ADDRESSES
 
@@ -133,6 +135,9 @@ def _check_value(entity: QuotaEntity, name: str, value: float) -> None:
     if not (value > 0 and math.isfinite(value)):
         raise InvalidRequest(f"Quota {name} must be greater than 0, and finite")
     largest = LARGEST_BY_NAME.get(QuotaName(name))
+    smallest = SMALLEST if largest is None else 1
+    if value < smallest:
+        raise InvalidRequest(f"Proposed value for {name} is too small; {smallest:g} is the smallest.")
     if largest is None:
         return
     if value > largest:

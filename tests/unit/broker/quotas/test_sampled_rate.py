@@ -1,6 +1,8 @@
 """What counts as used, and how long a client waits that has used too much."""
 
-from ottla_broker.quotas.sampled_rate import RateWindow, SampledRate, TokenBucket
+import pytest
+
+from ottla_broker.quotas.sampled_rate import THROTTLE_MS_MAX, RateWindow, SampledRate, TokenBucket
 
 WINDOW = RateWindow(samples=11, sample_ms=1000)
 
@@ -73,3 +75,12 @@ def test_a_bucket_saves_up_no_more_than_a_windows_worth() -> None:
     bucket.record(0, 1, 0)
     bucket.record(12, 1, 10**9)
     assert bucket.throttle_ms(1, 10**9) == 1000
+
+
+@pytest.mark.parametrize("limit", [1e-308, 5e-324, 1e-6])
+def test_the_smallest_limits_make_the_longest_wait_and_no_error(limit: float) -> None:
+    rate, bucket = SampledRate(WINDOW), TokenBucket(WINDOW)
+    rate.record(1e6, 0)
+    bucket.record(1e6, limit, 0)
+    assert rate.throttle_ms(limit, 0) == THROTTLE_MS_MAX
+    assert bucket.throttle_ms(limit, 0) == THROTTLE_MS_MAX

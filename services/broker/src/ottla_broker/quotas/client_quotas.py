@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 from ottla_broker.quotas.kept_uses import KeptUses
 from ottla_broker.quotas.quota_limits import Limit, Quotas, limit_of, names_of_clients
-from ottla_broker.quotas.sampled_rate import RateWindow, SampledRate, TokenBucket
+from ottla_broker.quotas.sampled_rate import THROTTLE_MS_MAX, RateWindow, SampledRate, TokenBucket
 from ottla_core.clock import Clock
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.cluster.state.security import QuotaName
@@ -37,8 +37,6 @@ CLIENT_ID_CHARACTERS_MAX: Final = 255
 """The longest client id that is kept as it is; of a longer one, its beginning and a hash."""
 RATED: Final = (QuotaName.PRODUCER_BYTE_RATE, QuotaName.CONSUMER_BYTE_RATE, QuotaName.REQUEST_PERCENTAGE)
 PERCENT_PER_NS: Final = 100 / 1e9
-THROTTLE_MS_MAX: Final = 2**31 - 1
-"""The most that an answer can say."""
 
 SharedBy = tuple[str | None, str | None]
 """Whose use it is: of this user and this client id, bounded; None where it is of all."""
@@ -261,7 +259,7 @@ class ClientQuotas:
 
     def throttle_for_mutations(self, connection: Client, meter: MutationMeter) -> None:
         """Throttle a client for as long as nothing may come or go for it."""
-        throttle_ms = min(meter.throttle_ms(), THROTTLE_MS_MAX)
+        throttle_ms = meter.throttle_ms()
         if throttle_ms:
             self._throttle(connection, QuotaName.CONTROLLER_MUTATION_RATE, throttle_ms)
 

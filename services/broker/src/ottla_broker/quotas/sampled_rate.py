@@ -9,6 +9,10 @@ Source: Kafka's SampledStat, Rate and QuotaUtils.
 
 from collections import deque
 from dataclasses import dataclass
+from typing import Final
+
+THROTTLE_MS_MAX: Final = 2**31 - 1
+"""The most that an answer can say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ class SampledRate:
         """Return for how many milliseconds nothing may be used for the rate to come down to a limit; 0 if it is."""
         length_ms = self._length_ms(now_ms)
         excess = self._total * 1000 / length_ms - limit_per_second
-        return round(excess / limit_per_second * length_ms) if excess > 0 else 0
+        return _whole_ms(excess / limit_per_second * length_ms) if excess > 0 else 0
 
     @property
     def is_unused(self) -> bool:
@@ -117,7 +121,7 @@ class TokenBucket:
     def throttle_ms(self, limit_per_second: float, now_ms: int) -> int:
         """Return after how many milliseconds there is no debt; 0 if there is none."""
         self._fill(limit_per_second, now_ms)
-        return round(-self._tokens / limit_per_second * 1000) if self._tokens < 0 else 0
+        return _whole_ms(-self._tokens / limit_per_second * 1000) if self._tokens < 0 else 0
 
     def is_over(self, now_ms: int) -> bool:
         """Return whether it is as full as a new one."""
@@ -135,3 +139,7 @@ class TokenBucket:
             gained = (now_ms - self._filled_ms) / 1000 * limit_per_second
             self._tokens = min(most, self._tokens + gained)
         self._filled_ms = now_ms
+
+
+def _whole_ms(wait_ms: float) -> int:
+    return round(min(wait_ms, THROTTLE_MS_MAX))  # a tiny limit makes it infinite
