@@ -21,6 +21,7 @@ from ottla_broker.sasl.credentials import UserCredentials
 from ottla_broker.sasl.delegation_tokens import DelegationTokens
 from ottla_broker.sasl.listener_sasl import ListenerSasl, LoginCounts
 from ottla_broker.sasl.sasl_settings import SaslSettings
+from ottla_broker.sasl.token_claims import Judgement
 from ottla_broker.sasl_gate import AUTHENTICATION_SECONDS_MAX, SaslGate
 from ottla_core.client import sasl as client_sasl
 from ottla_core.clock import SystemClock
@@ -71,9 +72,22 @@ class Peer:
         self.throttle_ms = throttle_ms
 
 
-def gated(*, lifetime_ms: int = 0, counts: LoginCounts | None = None, dispatcher: Dispatcher | None = None) -> Peer:
+class NoTokens:
+    """Stands for what judges bearer tokens."""
+
+    async def judge(self, token: str) -> Judgement:
+        return Judgement(reason="it is none of ours")
+
+
+def gated(
+    *,
+    lifetime_ms: int = 0,
+    counts: LoginCounts | None = None,
+    dispatcher: Dispatcher | None = None,
+    failure_delay_s: float = 0,
+) -> Peer:
     """A connection with a gate; what passes is in `handled`, and goes on to a dispatcher if there is one."""
-    mechanisms = ("PLAIN", "SCRAM-SHA-256")
+    mechanisms = ("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER")
     settings = SaslSettings(
         mechanisms=mechanisms,
         passwords={"bob": "word", "carla": "word"},
@@ -87,10 +101,10 @@ def gated(*, lifetime_ms: int = 0, counts: LoginCounts | None = None, dispatcher
     sasl = ListenerSasl(
         "CLIENTS",
         settings,
-        failure_delay_s=0,
+        failure_delay_s=failure_delay_s,
         users=users,
         find_token=tokens.find,
-        bearer=None,
+        bearer=NoTokens(),  # type: ignore[arg-type]
         counts=counts or LoginCounts(),
     )
     peer = Peer()
@@ -308,6 +322,33 @@ def test_changed_logins_let_nobody_in() -> None:
         except BaseException:
             print(f"seed {seed}")
             raise
+
+
+def test_a_refused_token_counts_once_and_also_if_the_client_leaves_at_the_challenge() -> None:
+    async def run() -> None:
+        counts = LoginCounts()
+        shown = SaslAuthenticateRequest(auth_bytes=b"n,,\x01auth=Bearer abc\x01\x01")
+        peer = gated(counts=counts)
+        await ask(peer, SaslHandshakeRequest(mechanism="OAUTHBEARER"))
+        answer = await ask(peer, shown)
+        assert answer is not None
+        assert b"invalid_token" in answer
+        assert counts.failed == 1
+        answer = await ask(peer, SaslAuthenticateRequest(auth_bytes=b"\x01"))
+        assert answer is not None
+        refused = decode_response(answer, SaslAuthenticateResponse)[1]
+        assert refused.error_code is ErrorCode.sasl_authentication_failed
+        assert counts.failed == 1
+
+        held = gated(counts=counts, failure_delay_s=3600)
+        await ask(held, SaslHandshakeRequest(mechanism="OAUTHBEARER"))
+        waiting = asyncio.create_task(ask(held, shown))
+        while counts.failed == 1:
+            await asyncio.sleep(0)
+        assert not waiting.done(), "the challenge waits as well"
+        waiting.cancel()
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("user", ["ann", "nobody"])

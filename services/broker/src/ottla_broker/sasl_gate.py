@@ -233,6 +233,9 @@ class SaslGate:
     async def _step(self, authentication: Authentication, message: bytes) -> Challenge | Accepted | Refused:
         assert self._exchange is not None
         step = await self._sasl.next_step(self._exchange, authentication.mechanism, message)
+        if isinstance(step, Challenge) and step.refusal:
+            # Not when the exchange ends: a client that leaves before would try tokens at no cost.
+            await self._note_failure(authentication, step.refusal)
         if not isinstance(step, Accepted):
             return step
         try:
@@ -261,10 +264,17 @@ class SaslGate:
         """End the connection after a delay, and after what the client is told."""
         authentication.end()
         self._exchange = None
-        self._sasl.note_failure(self._connection.peer, authentication.kind, reason)
-        await asyncio.sleep(self._sasl.failure_delay_s)
+        await self._note_failure(authentication, reason)
         self._loop.call_soon(self._close_when_told, self._loop.time() + CLOSING_SECONDS_MAX)
         return told
+
+    async def _note_failure(self, authentication: Authentication, reason: str) -> None:
+        """Count a login as failed and have the client wait, once."""
+        if authentication.is_failure_noted:
+            return
+        authentication.is_failure_noted = True
+        self._sasl.note_failure(self._connection.peer, authentication.kind, reason)
+        await asyncio.sleep(self._sasl.failure_delay_s)
 
     def _close_when_told(self, deadline: float) -> None:
         if self._connection.is_idle or self._loop.time() > deadline:

@@ -64,7 +64,8 @@ def test_a_token_is_judged_and_names_the_client() -> None:
 def test_a_token_that_is_refused_is_answered_before_the_end() -> None:
     exchange = Bearer()
     exchange.respond(b"n,,\x01auth=Bearer aaa.bbb.ccc\x01\x01")
-    assert exchange.judge(Judgement(reason="it expired")) == Challenge(b'{"status":"invalid_token"}')
+    challenge = exchange.judge(Judgement(reason="it expired"))
+    assert challenge == Challenge(b'{"status":"invalid_token"}', refusal="it expired")
     assert exchange.respond(b"\x01") == Refused("it expired")
 
 

@@ -76,7 +76,7 @@ class Bearer:
         assert self._state is _State.JUDGES
         if judgement.subject is None:
             self._state, self._reason = _State.IS_REFUSED, judgement.reason
-            return Challenge(_REFUSAL)
+            return Challenge(_REFUSAL, refusal=judgement.reason)
         self._state = _State.OVER
         if self._authorization and self._authorization != judgement.subject:
             return Refused(f"the token of {judgement.subject!r} is shown for {self._authorization!r}")

@@ -17,9 +17,16 @@ MESSAGE_BYTES_MAX = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """A message to the client, whose answer goes on with the exchange."""
+    """A message to the client, whose answer goes on with the exchange.
+
+    Attributes:
+        message: it.
+        refusal: why the client is not believed already, for the broker's log; empty where that is open. The answer
+            then only ends the exchange, and need not come.
+    """
 
     message: bytes
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

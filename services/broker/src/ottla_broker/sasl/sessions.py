@@ -55,12 +55,14 @@ class Authentication:
     Attributes:
         phase: where it is.
         mechanism: the chosen one; empty until then.
+        is_failure_noted: whether it was counted as failed, and the client had to wait for it.
     """
 
     def __init__(self, former: Login | None = None) -> None:
         self.former = former
         self.phase = Phase.EXPECTS_HANDSHAKE
         self.mechanism = ""
+        self.is_failure_noted = False
         self._rounds = 0
         self._version_questions = 0
 
