@@ -2,6 +2,9 @@
 
 The secret of a token, its HMAC, is that of its id under `delegation.token.secret.key`, which all brokers share; only
 the id stands in the cluster's state. Its text in base64 is the password by which a client logs in by SCRAM.
+
+A credential is made of the password when it is asked for first, which takes milliseconds. Every answer has the same
+time, whether it is made, known from before, or of no token: otherwise the time would tell which ids there are.
 """
 
 import asyncio
@@ -21,6 +24,9 @@ from ottla_core.scram import ITERATIONS_MIN, SALT_BYTES, credential_of, salted_p
 CREDENTIALS_KEPT_MAX: Final = 1000
 DERIVED_AT_ONCE_MAX: Final = 2
 """How many credentials are made of passwords at once; each takes a core for some milliseconds."""
+
+ANSWER_SECONDS: Final = 0.05
+"""After this time the answer comes about any id: long enough to make several credentials, one after the other."""
 
 
 class DelegationTokens:
@@ -64,6 +70,12 @@ class DelegationTokens:
 
     async def find(self, mechanism: ScramMechanism, token_id: str) -> FoundCredential:
         """Return the credential of a token, or one that fits no password where it is unknown or has expired."""
+        answer_at = asyncio.get_running_loop().time() + ANSWER_SECONDS
+        found = await self._find(mechanism, token_id)
+        await _wait_until(answer_at)
+        return found
+
+    async def _find(self, mechanism: ScramMechanism, token_id: str) -> FoundCredential:
         token = self._security().delegation_tokens.get(token_id) if self.are_enabled else None
         if token is None or min(token.expires_ms, token.max_lifetime_ms) < self._clock.time_ms():
             semblance = self._users.semblance(mechanism, f"token {token_id}", (SALT_BYTES, ITERATIONS_MIN))
@@ -100,3 +112,7 @@ class DelegationTokens:
             self._hmacs[token_id] = self.hmac_of(token_id)
             self._ids[self._hmacs[token_id]] = token_id
         self._hmacs_of = tokens
+
+
+async def _wait_until(time_s: float) -> None:
+    await asyncio.sleep(max(0.0, time_s - asyncio.get_running_loop().time()))
