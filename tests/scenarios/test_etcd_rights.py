@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from ottla.errors import CommandError
+from ottla.secure.authority import Issued, Subject, issue, new_authority
 from ottla.secure.certificate_folder import CertificateFolder
 from ottla.secure.etcd_users import make_users
 from ottla.secure.holders import ClusterHolders
 from ottla_core.cluster.etcd import client as etcd_client
+from ottla_core.cluster.etcd import connection as etcd_connection
 from ottla_core.cluster.etcd import operations as op
 from ottla_core.cluster.etcd.client import EtcdClient
-from ottla_core.cluster.etcd.errors import EtcdAccessDenied
+from ottla_core.cluster.etcd.errors import EtcdAccessDenied, EtcdError
 from ottla_core.cluster.membership.cluster_id import ensure_cluster_id
 from ottla_core.cluster.membership.membership import Membership
 from ottla_core.cluster.state.keys import KeySpace
@@ -142,6 +144,33 @@ def test_a_user_is_a_process_of_one_cluster_only(etcd: EtcdProcess, folder: Cert
     """Its name says nothing of the cluster, so it could write the state of both."""
     with pytest.raises(CommandError, match=r"broker-1 of etcd has the role .* of another cluster"):
         make_users(etcd.endpoint, files_of(folder, "etcd-root"), "other", {"broker": 1})
+
+
+@pytest.mark.parametrize("fault", ["expired", "foreign"])
+async def test_a_controllers_certificate_that_is_expired_or_foreign_reads_nothing(
+    etcd: EtcdProcess, folder: CertificateFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.setattr(etcd_connection, "READ_TIMEOUT_S", 1.0)
+    now = datetime.now(UTC)
+    own = Issued(folder.file("authority", "ca.pem").read_bytes(), folder.file("authority", "ca.key").read_bytes())
+    signer, begin = (own, now - 2 * VALID) if fault == "expired" else (new_authority("foreign", now, VALID), now)
+    issued = issue(signer, Subject("controller-1", ("controller-1", "127.0.0.1")), begin, VALID)
+    certificate, key = tmp_path / "made.pem", tmp_path / "made.key"
+    certificate.write_bytes(issued.chain)
+    key.write_bytes(issued.key)
+    client = EtcdClient.from_settings(
+        EtcdSettings(
+            etcd_endpoints=(etcd.endpoint,),
+            etcd_tls_ca=folder.file("etcd-1", "ca.pem"),
+            etcd_tls_certificate=certificate,
+            etcd_tls_key=key,
+        )
+    )
+    with pytest.raises(EtcdError, match="did not answer"):
+        await client.read(SPACE.cluster_id)
+    await client.close()
+    said = "certificate has expired" if fault == "expired" else "unknown authority"
+    assert said in (tmp_path / "etcd" / "etcd.log").read_text()
 
 
 async def test_processes_join_follow_the_cluster_and_go_on_with_renewed_certificates(

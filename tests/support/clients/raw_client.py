@@ -7,6 +7,7 @@ The broker closing the connection is `Closed`; answering nothing in time is `Sil
 
 import io
 import socket
+import ssl
 import struct
 from importlib import import_module
 from types import TracebackType
@@ -32,7 +33,9 @@ class Silence(AssertionError):
 class RawClient:
     """One connection to one broker."""
 
-    def __init__(self, host: str, port: int, *, receive_buffer_bytes: int | None = None):
+    def __init__(
+        self, host: str, port: int, *, receive_buffer_bytes: int | None = None, tls: ssl.SSLContext | None = None
+    ):
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         if receive_buffer_bytes is not None:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
@@ -43,6 +46,8 @@ class RawClient:
             self._socket.close()
             raise
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self._socket = tls.wrap_socket(self._socket, server_hostname=host)
         self._next_correlation_id = 1
 
     @classmethod

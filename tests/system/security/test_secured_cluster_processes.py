@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, KafkaException
@@ -18,6 +19,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from google.protobuf.message import Message
 from grpc import aio
 from grpc_health.v1 import health_pb2
+from kio.schema.errors import ErrorCode
+from kio.schema.fetch.v15 import request as fetch
+from kio.schema.types import BrokerId
+from kio.static.primitive import i32, i32Timedelta, i64
 
 from ottla.secure.authority import Issued, new_authority
 from ottla.secure.certificate_folder import CertificateFolder
@@ -27,6 +32,8 @@ from ottla_core.rpc.tls import CHECK_SECONDS, RpcTls
 from ottla_core.rpc_identity import RpcIdentity
 from ottla_proto.gen.ottla import controller_pb2, group_relay_pb2
 from tests.support.child_process import ChildProcess
+from tests.support.clients.raw_client import RawClient
+from tests.support.clients.raw_requests import create_topic_request, fetch_request
 from tests.support.clients.steady_writer import SteadyWriter
 from tests.support.clusters.ottla_cluster import OttlaCluster, Service
 from tests.support.clusters.ottla_command import Ottla
@@ -83,6 +90,32 @@ def test_clients_use_the_file_that_the_start_names_and_commands_find_it(secured:
         writer.wait_for_acknowledgements(10)
     writer.check_complete()
     assert b"flights" in ottla.run("topic", "list").stdout
+
+
+def replica_fetch_request() -> fetch.FetchRequest:
+    """Fetches as if it were broker 2, under a registration that is not outdated."""
+    wanted = fetch.FetchPartition(partition=i32(0), fetch_offset=i64(0), partition_max_bytes=i32(1000))
+    return fetch.FetchRequest(
+        max_wait=i32Timedelta.parse(timedelta()),
+        min_bytes=i32(0),
+        topics=(fetch.FetchTopic(topic_id=uuid4(), partitions=(wanted,)),),
+        forgotten_topics_data=(),
+        replica_state=fetch.ReplicaState(replica_id=BrokerId(2), replica_epoch=i64(2**62)),
+    )
+
+
+@pytest.mark.parametrize("role", ["controller", "group-coordinator"])
+def test_the_certificate_of_another_role_has_no_rights_among_brokers(secured: SecuredCluster, role: str) -> None:
+    (service, *_) = secured.services("broker")
+    files = secured.certificate(RpcIdentity(role, 1))
+    context = ssl.create_default_context(cafile=str(secured.tls / "admin" / "ca.pem"))
+    context.load_cert_chain(files.certificate, files.key)
+    with RawClient(LOOPBACK, service.port, tls=context) as client:
+        for request in (replica_fetch_request(), fetch_request("any", 0)):
+            (partition,) = client.ask(request).responses[0].partitions
+            assert partition.error_code is ErrorCode.topic_authorization_failed
+        (created,) = client.ask(create_topic_request("of-another-role")).topics
+        assert created.error_code is ErrorCode.topic_authorization_failed
 
 
 def test_a_client_with_another_name_may_do_what_access_control_lists_let_it(secured: SecuredCluster) -> None:
