@@ -84,9 +84,10 @@ def test_ports_are_published_on_loopback_alone_and_each_once(name: str) -> None:
 def test_every_file_that_is_mounted_exists(name: str) -> None:
     read = model(name)
     written_by_the_reader = {str(DEPLOY / "postgres-password")}
-    files = {each["file"] for each in read["configs"].values() if "file" in each} | {
-        each["file"] for each in read.get("secrets", {}).values()
-    }
+    in_containers = [*read["configs"].values(), *read.get("secrets", {}).values()]
+    # Compose copies what has its content in place into the container, which a read-only one does not take.
+    assert [each for each in in_containers if "file" not in each] == []
+    files = {each["file"] for each in in_containers}
     binds = {
         volume["source"]
         for service in read["services"].values()
