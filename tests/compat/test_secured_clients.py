@@ -166,7 +166,7 @@ def wrong_logins() -> Iterator[Case]:
 
 
 def wrong_certificates() -> Iterator[Case]:
-    not_verified = "CERTIFICATE_VERIFY_FAILED|SSL handshake failed|SslAuthenticationException"
+    not_verified = "(?i)certificate.verify.failed|SSL handshake failed|SslAuthenticationException"
     yield Case(
         name="unknown-authority",
         listener="SSL",
@@ -246,6 +246,7 @@ CASES = [*right_cases(), *wrong_logins(), *wrong_certificates(), *wrong_protocol
 def attempt_of(case: Case, cluster: SecuredListeners) -> Attempt:
     protocol = PROTOCOLS.get(case.listener, case.listener)
     settings: dict[str, Any] = {"address": cluster.addresses[case.listener], "protocol": protocol, "topic": TOPIC}
+    settings["gets_in"] = not case.told
     settings |= case.changes(cluster)
     if settings["protocol"].endswith("SSL"):
         settings.setdefault("authority", cluster.path("ca.pem"))

@@ -15,7 +15,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 /**
  * Writes a record by each properties file of a folder, and prints of each whether it was written, or all causes why not.
  *
- * Arguments: the folder, milliseconds for each attempt.
+ * Argument: the folder. A file says with timeout.ms how long its attempt may take.
  */
 public final class SecuredAttempts {
     private static final int AT_ONCE = 8;
@@ -27,17 +27,17 @@ public final class SecuredAttempts {
         }
         ExecutorService attempts = Executors.newFixedThreadPool(AT_ONCE);
         for (Path file : files) {
-            attempts.submit(() -> tell(file, arguments[1]));
+            attempts.submit(() -> tell(file));
         }
         attempts.shutdown();
         attempts.awaitTermination(10, TimeUnit.MINUTES);
     }
 
-    private static void tell(Path file, String timeoutMs) {
+    private static void tell(Path file) {
         String name = file.getFileName().toString().replace(".properties", "");
         String outcome = "written";
         try {
-            write(read(file), timeoutMs);
+            write(read(file));
         } catch (Throwable error) {
             StringBuilder causes = new StringBuilder();
             for (Throwable each = error; each != null; each = each.getCause()) {
@@ -58,8 +58,9 @@ public final class SecuredAttempts {
         return settings;
     }
 
-    private static void write(Properties settings, String timeoutMs) throws Exception {
+    private static void write(Properties settings) throws Exception {
         String topic = (String) settings.remove("topic");
+        String timeoutMs = (String) settings.remove("timeout.ms");
         settings.put("max.block.ms", timeoutMs);
         settings.put("request.timeout.ms", timeoutMs);
         settings.put("delivery.timeout.ms", timeoutMs);

@@ -23,9 +23,11 @@ from kafka.net.sasl.oauth import AbstractTokenProvider as PythonTokenProvider
 
 from tests.support.reference.kafka_jars import kafka_classpath
 
-ATTEMPT_SECONDS_MAX = 8
-"""A client that has not written by then, and has said nothing, was refused without an error."""
-PYTHON_SECONDS_MAX = 1
+REFUSED_SECONDS_MAX = 15
+"""A client that is to be refused, has not written by then, and has said nothing, was refused without an error."""
+WRITTEN_SECONDS_MAX = 60
+"""A client that is to get in has so long, on a busy machine."""
+PYTHON_REFUSED_SECONDS_MAX = 5
 """For so long kafka-python tries again and again, whatever the error."""
 JAVA_DEADLINE_S = 300
 JAVA_PROGRAM = Path(__file__).parents[2] / "compat/java/SecuredAttempts.java"
@@ -52,6 +54,7 @@ class Attempt:
         password: or the secret of a delegation token.
         bearer: a bearer token.
         by_delegation_token: whether it logs in by one.
+        gets_in: whether it is to succeed, for which it has more time.
     """
 
     address: str
@@ -64,6 +67,12 @@ class Attempt:
     password: str = ""
     bearer: str = ""
     by_delegation_token: bool = False
+    gets_in: bool = False
+
+    @property
+    def seconds_max(self) -> int:
+        """How long the client has."""
+        return WRITTEN_SECONDS_MAX if self.gets_in else REFUSED_SECONDS_MAX
 
 
 def confluent_attempt(attempt: Attempt) -> str | None:
@@ -74,7 +83,7 @@ def confluent_attempt(attempt: Attempt) -> str | None:
         "bootstrap.servers": attempt.address,
         "broker.address.family": "v4",
         "security.protocol": attempt.protocol,
-        "message.timeout.ms": ATTEMPT_SECONDS_MAX * 1000,
+        "message.timeout.ms": attempt.seconds_max * 1000,
         "error_cb": lambda error: told.append(error.str()),
         "log_level": 0,
     }
@@ -91,7 +100,7 @@ def confluent_attempt(attempt: Attempt) -> str | None:
         settings |= {"sasl.username": attempt.user, "sasl.password": attempt.password}
     producer = Producer(settings)
     producer.produce(attempt.topic, b"v", on_delivery=lambda error, _: delivered.append(error))
-    ends_at = time.monotonic() + ATTEMPT_SECONDS_MAX + 2
+    ends_at = time.monotonic() + attempt.seconds_max + 2
     while not delivered and not told and time.monotonic() < ends_at:
         producer.poll(0.05)
     producer.purge()
@@ -108,11 +117,12 @@ def kafka_python_attempt(attempt: Attempt) -> str | None:
         def token(self) -> str:
             return attempt.bearer
 
+    seconds_max = WRITTEN_SECONDS_MAX if attempt.gets_in else PYTHON_REFUSED_SECONDS_MAX
     settings: dict[str, Any] = {
         "bootstrap_servers": attempt.address,
         "security_protocol": attempt.protocol,
-        "bootstrap_timeout_ms": PYTHON_SECONDS_MAX * 1000,
-        "max_block_ms": PYTHON_SECONDS_MAX * 1000,
+        "bootstrap_timeout_ms": seconds_max * 1000,
+        "max_block_ms": seconds_max * 1000,
     }
     if attempt.authority is not None:
         settings["ssl_cafile"] = str(attempt.authority)
@@ -128,7 +138,7 @@ def kafka_python_attempt(attempt: Attempt) -> str | None:
         try:
             producer = KafkaProducer(**settings)
             try:
-                producer.send(attempt.topic, b"v", partition=0).get(ATTEMPT_SECONDS_MAX)
+                producer.send(attempt.topic, b"v", partition=0).get(attempt.seconds_max)
             finally:
                 producer.close(timeout=1)
         except Exception as error:  # noqa: BLE001 - whatever the client raises
@@ -146,7 +156,7 @@ def aiokafka_attempt(attempt: Attempt) -> str | None:
     settings: dict[str, Any] = {
         "bootstrap_servers": attempt.address,
         "security_protocol": attempt.protocol,
-        "request_timeout_ms": ATTEMPT_SECONDS_MAX * 500,
+        "request_timeout_ms": attempt.seconds_max * 500,
     }
     if attempt.protocol.endswith("SSL"):
         context = ssl.create_default_context(cafile=None if attempt.authority is None else str(attempt.authority))
@@ -163,7 +173,7 @@ def aiokafka_attempt(attempt: Attempt) -> str | None:
             settings["sasl_oauth_token_provider"] = Provider()
         producer = AIOKafkaProducer(**settings)
         try:
-            async with asyncio.timeout(ATTEMPT_SECONDS_MAX):
+            async with asyncio.timeout(attempt.seconds_max):
                 await producer.start()
                 await producer.send_and_wait(attempt.topic, b"v", partition=0)
         finally:
@@ -185,7 +195,7 @@ def java_attempts(attempts: Mapping[str, Attempt], folder: Path) -> dict[str, st
     tokens = ",".join(f"file://{folder / name}.jwt" for name, attempt in attempts.items() if attempt.bearer)
     allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={tokens}"
     ran = subprocess.run(
-        ["java", allowed, "-cp", kafka_classpath(), str(JAVA_PROGRAM), str(folder), str(ATTEMPT_SECONDS_MAX * 1000)],
+        ["java", allowed, "-cp", kafka_classpath(), str(JAVA_PROGRAM), str(folder)],
         capture_output=True,
         text=True,
         timeout=JAVA_DEADLINE_S,
@@ -205,6 +215,7 @@ def _java_settings(attempt: Attempt, folder: Path, name: str) -> dict[str, str]:
         "bootstrap.servers": attempt.address,
         "security.protocol": attempt.protocol,
         "topic": attempt.topic,
+        "timeout.ms": str(attempt.seconds_max * 1000),
     }
     if attempt.authority is not None:
         settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(attempt.authority)}
