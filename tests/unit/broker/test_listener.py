@@ -130,6 +130,32 @@ async def test_a_request_that_stops_arriving_closes_its_connection_and_frees_the
         assert await reader.readexactly(900_004) == framed(content)
 
 
+async def test_a_throttled_client_in_mid_request_gives_its_memory_up_when_others_want_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listener_module, "REQUEST_STALL_SECONDS", 0.5)
+    monkeypatch.setattr(listener_module, "STARVED_WINDOW_SECONDS", 0.05)
+    settings = {"node.id": 1, "log.dirs": (Path("/nowhere"),), "queued.max.request.bytes": 1_000_000}
+    sock = bind("127.0.0.1", 0)
+    dispatcher = SimpleNamespace(handle=lambda frame, _connection: [framed(bytes(frame))])
+    config = BrokerConfig.model_validate(settings)
+    listener = Listener(config, [("PLAINTEXT", sock)], dispatcher)  # type: ignore[arg-type]
+    listener.start()
+    hoarder, hoarder_writer = await asyncio.open_connection("127.0.0.1", sock.getsockname()[1])
+    hoarder_writer.write(struct.pack(">i", 1_000_000) + bytes(700_000))
+    await eventually_async(lambda: listener.budget.reserved >= 700_000, "the first part of the request is here")
+    (throttled,) = listener.connections
+    throttled.throttle(3_600_000)
+
+    reader, writer = await asyncio.open_connection("127.0.0.1", sock.getsockname()[1])
+    content = bytes(900_000)
+    writer.write(framed(content))
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        assert await reader.readexactly(900_004) == framed(content)
+    assert await is_closed(hoarder)
+    await listener.close()
+
+
 async def test_small_requests_pass_while_the_budget_is_spent(listen: Callable[..., int]) -> None:
     port = listen(**{"queued.max.request.bytes": 1_000_000})
     _, hoarder = await asyncio.open_connection("127.0.0.1", port)

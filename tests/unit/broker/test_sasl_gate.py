@@ -220,6 +220,21 @@ def test_a_login_may_not_take_for_ever() -> None:
     asyncio.run(run())
 
 
+def test_a_client_that_is_throttled_has_time_to_renew_its_login_afterwards() -> None:
+    async def run() -> None:
+        peer = gated(lifetime_ms=60_000)
+        await log_in(peer)
+        await ask(peer, SaslHandshakeRequest(mechanism="PLAIN"))
+        peer.throttle_ms = 1
+        later = asyncio.get_running_loop().time() + AUTHENTICATION_SECONDS_MAX + 1
+        assert not peer.gate.is_overdue(later)
+        peer.throttle_ms = 0
+        assert not peer.gate.is_overdue(later + AUTHENTICATION_SECONDS_MAX - 1)
+        assert peer.gate.is_overdue(later + AUTHENTICATION_SECONDS_MAX + 1)
+
+    asyncio.run(run())
+
+
 def test_versions_are_not_asked_for_without_end() -> None:
     async def run() -> None:
         peer = gated()

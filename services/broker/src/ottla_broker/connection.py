@@ -166,6 +166,12 @@ class Connection:
         return not self._throttled_until and (self._partial is not None or bool(self._held and self._reading))
 
     @property
+    def is_throttled_in_mid_request(self) -> bool:
+        """Whether a large request has begun to arrive, and the rest is not read as the client is throttled."""
+        partial = self._partial
+        return self._throttled_until > 0 and partial is not None and partial.size > UNRESERVED_FRAME_BYTES
+
+    @property
     def is_unread(self) -> bool:
         """Whether responses wait for the peer to read."""
         return self._writing

@@ -393,6 +393,8 @@ class Listener:
             connection.close(f"a request stopped arriving {silent_s:.0f} s ago")
         elif connection.is_in_mid_request and self._falls_behind(connection, now):
             connection.close("a request arrives too slowly")
+        elif connection.is_throttled_in_mid_request and self._is_wanted_of(connection, silent_s):
+            connection.close("a request has begun, its client is throttled, and others want the memory")
         elif connection.is_unread:
             if self._reads_too_slowly(connection, now, idle_s):
                 connection.close(f"responses were hardly read for {idle_s:.0f} s")
@@ -403,6 +405,10 @@ class Listener:
         if self._wanting_budget:
             return connection.falls_behind(now, STARVED_WINDOW_SECONDS, STARVED_BYTES_PER_SECOND_MIN)
         return connection.falls_behind(now, REQUEST_STALL_SECONDS, REQUEST_BYTES_PER_SECOND_MIN)
+
+    def _is_wanted_of(self, connection: Connection, silent_s: float) -> bool:
+        """Return whether others want the memory of a request that has brought nothing for two windows on end."""
+        return silent_s > 2 * STARVED_WINDOW_SECONDS and bool(self._wanting_budget - {connection})
 
     def _reads_too_slowly(self, connection: Connection, now: float, idle_s: float) -> bool:
         """Return whether the socket took too little in the last `idle_s`, in all of which responses had to wait."""

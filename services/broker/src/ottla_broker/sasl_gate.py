@@ -119,7 +119,10 @@ class SaslGate:
         return self._sasl.settings.receive_bytes_max if self._login is None else None
 
     def is_overdue(self, now: float) -> bool:
-        """Return whether a login takes too long, by the loop's clock."""
+        """Return whether a login takes too long, by the loop's clock; the time of a throttle does not count."""
+        if self._connection.throttle_ms:
+            self._began_at = now
+            return False
         return self._authentication is not None and now - self._began_at > AUTHENTICATION_SECONDS_MAX
 
     def handle(self, frame: memoryview) -> Outcome:
