@@ -69,7 +69,7 @@ class MetricsPlan:
 
 def measure(directory: Path, plan: MetricsPlan, say: Callable[[str], None]) -> dict[str, Measures]:
     """Return for each case the median of the ratios of CPU time, with metrics to without, less one, in percent."""
-    sources = _bare_sources(directory / "bare")
+    sources = bare_sources(directory / "bare")
     with _cluster(directory / "with", None) as measured, _cluster(directory / "without", sources) as bare:
         subjects = [Subject(each.bootstrap, each.broker.pid) for each in (measured, bare)]
         found: dict[str, Measures] = {case: ratios(subjects, case, plan, say) for case in CASES}
@@ -119,7 +119,7 @@ def _cpu_ns(pid: int) -> int:
     return sum(int(each.read_text().split()[0]) for each in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
 
-def _bare_sources(directory: Path) -> Path:
+def bare_sources(directory: Path) -> Path:
     """Return a folder with a copy of the broker's package that counts and times nothing."""
     package = directory / "ottla_broker"
     shutil.copytree(Path(ottla_broker.__file__).parent, package)

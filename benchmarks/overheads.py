@@ -5,10 +5,11 @@ import tempfile
 from pathlib import Path
 from typing import TypeAlias
 
-from benchmarks import acl_overhead, metrics_overhead, quota_overhead
+from benchmarks import acl_overhead, metrics_overhead, produce_instructions, quota_overhead
 from benchmarks.acl_overhead import AclPlan
 from benchmarks.metrics_overhead import MetricsPlan
 from benchmarks.printing import report, say
+from benchmarks.produce_instructions import InstructionsPlan
 from benchmarks.quota_overhead import QuotaPlan
 
 Programs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - argparse names it no other way
@@ -20,6 +21,12 @@ def add_to(programs: Programs) -> None:
         "metrics", help="metrics on the path of a produce, beside a broker that counts nothing, both started here"
     )
     metrics.set_defaults(run=_run_metrics)
+    instructions = programs.add_parser(
+        "metrics-instructions", help="the same counted in instructions by Valgrind, which must be installed"
+    )
+    instructions.set_defaults(run=_run_instructions)
+    instructions.add_argument("--requests", type=int, default=InstructionsPlan.requests, help="(%(default)s)")
+    instructions.add_argument("--json", action="store_true", help="print JSON instead of a table")
     acls = programs.add_parser(
         "acls", help="access control lists on the path of a produce, beside a broker without, both started here"
     )
@@ -38,6 +45,11 @@ def add_to(programs: Programs) -> None:
 def _run_metrics(chosen: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
         report(metrics_overhead.measure(Path(directory), MetricsPlan(rounds=chosen.rounds), say), chosen)
+
+
+def _run_instructions(chosen: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
+        report(produce_instructions.measure(Path(directory), InstructionsPlan(chosen.requests), say), chosen)
 
 
 def _run_acls(chosen: argparse.Namespace) -> None:

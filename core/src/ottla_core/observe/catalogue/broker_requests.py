@@ -33,7 +33,7 @@ REQUESTS: Final[tuple[MetricDefinition, ...]] = (
     _broker.histogram(
         "ottla_broker_request_time_seconds",
         "Time from reading a request until its response is sent. Of an API that is asked for often, one request in "
-        "16 is measured, chosen by lot, and stands for those since the one before.",
+        "64 is measured, chosen by lot, and stands for those since the one before.",
         COARSE_TIME_BUCKETS,
         API_ASKED_FOR,
     ),
