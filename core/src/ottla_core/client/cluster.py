@@ -20,6 +20,7 @@ from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopi
 from ottla_core.client.async_connection import AsyncConnection
 from ottla_core.client.cluster_metadata import NO_CONTROLLER, BrokerAddress, ClusterMetadata, cluster_metadata
 from ottla_core.client.errors import AuthenticationFailed, Refused, Unreachable, UnsupportedByBroker
+from ottla_core.client.frame_buffers import FrameBuffers
 from ottla_core.client.pipelined_connection import PipelinedConnection
 from ottla_core.client.security import ClientSecurity
 from ottla_core.wire.conversion import message_of
@@ -58,6 +59,7 @@ class AsyncCluster:
         self._coordinators: dict[tuple[str, int], int] = {}
         self._connections: dict[HostPort, AsyncConnection] = {}
         self._opening: dict[HostPort, asyncio.Lock] = {}
+        self._frame_buffers = FrameBuffers()
         self._is_closed = False
 
     def __str__(self) -> str:
@@ -142,7 +144,12 @@ class AsyncCluster:
             raise Unreachable(f"{self} (broker {broker_id} is not there)")
         try:
             return await PipelinedConnection.open(
-                broker.host, broker.port, security=self._security, client_id=self._client_id, timeout_s=timeout_s
+                broker.host,
+                broker.port,
+                security=self._security,
+                client_id=self._client_id,
+                timeout_s=timeout_s,
+                buffers=self._frame_buffers,
             )
         except Unreachable:
             self._brokers.pop(broker_id, None)  # it may come back at another address

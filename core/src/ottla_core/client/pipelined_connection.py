@@ -6,8 +6,8 @@ the socket and the caller there are neither futures nor streams: at a request pe
 batch.
 
 What arrives goes into a small buffer. The rest of a frame that does not fit there is received right into a buffer of
-the frame's own. An answer can be wanted *owned*: then nobody else uses the buffer in which it lies, and the caller
-may keep it and write into it; otherwise it is gone after the call.
+the frame's own (`frame_buffers.py`). An answer can be wanted *owned*: then nobody else uses the memory in which it
+lies while there is a view of it, so the caller may keep it and write into it; otherwise it is gone after the call.
 
 A connection that is lost tells all who wait, once each.
 """
@@ -21,6 +21,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple, Self, cast
 
 from ottla_core.client.errors import CLOSED_THERE, NO_ANSWER, AuthenticationFailed, Unreachable, reason_of
+from ottla_core.client.frame_buffers import FrameBuffers
 from ottla_core.client.framing import LENGTH_SIZE, CorrelationIds, response_size
 from ottla_core.client.protocol import RESPONSE_BYTES_MAX, ClientProtocol
 from ottla_core.client.security import ClientSecurity
@@ -59,7 +60,7 @@ class PipelinedConnection(asyncio.BufferedProtocol):
         closed: whether nothing can be sent any more.
     """
 
-    def __init__(self, address: str, client_id: str, protocol: ClientProtocol) -> None:
+    def __init__(self, address: str, client_id: str, protocol: ClientProtocol, buffers: FrameBuffers) -> None:
         self.address = address
         self.closed = False
         self._protocol = protocol
@@ -70,6 +71,7 @@ class PipelinedConnection(asyncio.BufferedProtocol):
         self._correlation_ids = CorrelationIds()
         self._expected: deque[_Expected] = deque()
         self._unsent: list[Buffer] = []
+        self._buffers = buffers
         self._small = memoryview(bytearray(SMALL_BUFFER_BYTES))
         self._filled = 0
         self._frame: memoryview | None = None
@@ -80,7 +82,14 @@ class PipelinedConnection(asyncio.BufferedProtocol):
 
     @classmethod
     async def open(
-        cls, host: str, port: int, *, security: ClientSecurity, client_id: str, timeout_s: float = CONNECT_TIMEOUT_S
+        cls,
+        host: str,
+        port: int,
+        *,
+        security: ClientSecurity,
+        client_id: str,
+        timeout_s: float = CONNECT_TIMEOUT_S,
+        buffers: FrameBuffers | None = None,
     ) -> Self:
         """Connect, and log in.
 
@@ -90,6 +99,7 @@ class PipelinedConnection(asyncio.BufferedProtocol):
             security: TLS and login.
             client_id: the name under which the broker counts us.
             timeout_s: for a token, for the connection, and for each answer of the login.
+            buffers: for large answers; None for a new one each time.
 
         Raises:
             Unreachable: nothing there speaks Kafka's protocol, or nobody gives a token, as far as we hear.
@@ -100,7 +110,7 @@ class PipelinedConnection(asyncio.BufferedProtocol):
         # A token is asked for by a blocking call, and before the broker waits for it.
         login = await asyncio.to_thread(security.login_now, timeout_s) if security.tokens else security.login
         protocol = ClientProtocol(address, client_id, login)
-        connection = cls(address, client_id, protocol)
+        connection = cls(address, client_id, protocol, FrameBuffers(0) if buffers is None else buffers)
         try:
             async with asyncio.timeout(timeout_s):
                 await connection._loop.create_connection(
@@ -164,7 +174,7 @@ class PipelinedConnection(asyncio.BufferedProtocol):
             receiver: is called later with the answer, or with the reason why there is none.
             is_flexible: whether the version has tagged fields.
             timeout_s: when an answer is given up, and the connection with it.
-            is_owned: whether the answer is the receiver's for good.
+            is_owned: whether the answer is the receiver's as long as it keeps a view of it.
 
         Raises:
             Unreachable: the connection is closed; the receiver is not called.
@@ -305,7 +315,7 @@ class PipelinedConnection(asyncio.BufferedProtocol):
             self._filled = rest
 
     def _begin_large(self, size: int, beginning: memoryview) -> None:
-        self._frame = memoryview(bytearray(size))
+        self._frame = self._buffers.take(size)
         self._received = len(beginning)
         self._frame[: self._received] = beginning
         self._filled = 0

@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i16
 
 from ottla_core.client.errors import Unreachable, UnsupportedByBroker
+from ottla_core.client.frame_buffers import FrameBuffers
 from ottla_core.client.pipelined_connection import CONNECT_TIMEOUT_S, SMALL_BUFFER_BYTES, Lost, PipelinedConnection
 from ottla_core.client.security import ClientSecurity
 from ottla_core.wire.messages import message_codec
@@ -34,7 +35,7 @@ def answer(correlation_id: int, body: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def connected(serve: Serve) -> AsyncIterator[PipelinedConnection]:
+async def connected(serve: Serve, buffers: FrameBuffers | None = None) -> AsyncIterator[PipelinedConnection]:
     """A connection to a server that has told its versions before `serve` is called."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -52,7 +53,9 @@ async def connected(serve: Serve) -> AsyncIterator[PipelinedConnection]:
     server = await asyncio.start_server(handle, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        connection = await PipelinedConnection.open("127.0.0.1", port, security=ClientSecurity(), client_id="test")
+        connection = await PipelinedConnection.open(
+            "127.0.0.1", port, security=ClientSecurity(), client_id="test", buffers=buffers
+        )
         try:
             yield connection
         finally:
@@ -118,6 +121,27 @@ async def test_an_owned_answer_stays_as_it_is_and_may_be_written_into():
         for number, view in enumerate(kept):
             assert set(view[4:]) == {number}
             view[4:5] = b"x"
+
+
+async def test_large_answers_that_are_kept_stay_as_they_are_while_others_use_memory_again():
+    bodies = [bytes([number]) * 300_000 for number in range(60)]
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(answer(*await read_request(reader)))
+
+    buffers = FrameBuffers()
+    async with connected(echo, buffers) as connection:
+        kept: list[memoryview] = []
+        for body in bodies:
+            found: list[bytes | Lost] = []
+            received: list[memoryview] = []
+            send(connection, body, found, kept=received)
+            await eventually_async(lambda found=found: bool(found), "it is answered")
+            kept += [each[4:8] for each in received if body[0] % 10 == 0]
+            received.clear()
+        assert [bytes(each) for each in kept] == [bytes([number]) * 4 for number in range(0, 60, 10)]
+        assert buffers.size_bytes < 60 * 300_000 // 2, "most answers lay where others had lain"
 
 
 async def test_versions_are_those_that_both_know():

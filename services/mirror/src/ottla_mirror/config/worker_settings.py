@@ -59,7 +59,8 @@ class WorkerSettings(MetricsSettings, RestSettings):
         ge=8 * MEBIBYTE,
         description=(
             "Most bytes of batches that the worker holds between source and target, in equal shares for its flows, "
-            "of 4 MiB at least. Answers that are just received come on top."
+            "of 4 MiB at least. Answers that are just received come on top, and up to 16 MiB for each cluster that "
+            "are kept for its next answers."
         ),
     )
     flows_topic_replication_factor: int | None = Field(

@@ -16,7 +16,7 @@ async def ask_raw(
     is_flexible: bool,
     timeout_s: float,
 ) -> memoryview:
-    """Send a request and return the answer, from its correlation id on; it is the caller's for good.
+    """Send a request and return the answer, from its correlation id on; it is the caller's while it has a view of it.
 
     Raises:
         Unreachable: there will be none.
