@@ -71,6 +71,7 @@ class PipelinedConnection(asyncio.BufferedProtocol):
         self._correlation_ids = CorrelationIds()
         self._expected: deque[_Expected] = deque()
         self._unsent: list[Buffer] = []
+        self._is_plain = False
         self._buffers = buffers
         self._small = memoryview(bytearray(SMALL_BUFFER_BYTES))
         self._filled = 0
@@ -196,8 +197,12 @@ class PipelinedConnection(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []
-        if not self.closed and self._transport is not None:
-            self._transport.write(b"".join(unsent))
+        if self.closed or self._transport is None:
+            return
+        if self._is_plain:
+            self._transport.writelines(unsent)  # on uvloop the kernel gathers the pieces, and nothing is copied
+        else:
+            self._transport.write(b"".join(unsent))  # each piece would become a record of TLS
 
     # The opening
 
@@ -259,6 +264,7 @@ class PipelinedConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport; called by the event loop."""
         self._transport = cast("asyncio.Transport", transport)
+        self._is_plain = transport.get_extra_info("sslcontext") is None
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where the next bytes go; called by the event loop."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+import uvloop
 from kio.schema.api_versions.v0.response import ApiVersion, ApiVersionsResponse
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i16
@@ -142,6 +143,35 @@ async def test_large_answers_that_are_kept_stay_as_they_are_while_others_use_mem
             received.clear()
         assert [bytes(each) for each in kept] == [bytes([number]) * 4 for number in range(0, 60, 10)]
         assert buffers.size_bytes < 60 * 300_000 // 2, "most answers lay where others had lain"
+
+
+def test_on_uvloop_thousands_of_pieces_arrive_in_their_order_however_slowly_they_are_read():
+    chosen = random.Random(2)
+    pieces = [memoryview(chosen.randbytes(chosen.choice((0, 3, 20_000)))) for _ in range(3000)]
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(answer(*await read_request(reader)))
+
+    async def ask() -> None:
+        async with connected(echo) as connection:
+            found: list[bytes | Lost] = []
+            for _ in range(3):
+                connection.send(
+                    FETCH,
+                    4,
+                    pieces,
+                    lambda received: found.append(
+                        bytes(received[4:]) if isinstance(received, memoryview) else received
+                    ),
+                    is_flexible=False,
+                    timeout_s=WITHIN_S,
+                )
+            await eventually_async(lambda: len(found) == 3, "all are answered")
+            assert all(each == b"".join(pieces) for each in found)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(ask())
 
 
 async def test_versions_are_those_that_both_know():
