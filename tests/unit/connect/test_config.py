@@ -242,6 +242,18 @@ def test_the_override_policy_decides_what_connectors_may_set() -> None:
     assert len(none.override_problems("consumer", anything)) == 3
 
 
+@pytest.mark.parametrize("package", ["", "org.apache.kafka.connect.connector.policy."])
+def test_the_policy_allowlist_allows_what_its_list_has_and_at_first_nothing(package: str) -> None:
+    suffix = "ConnectorClientConfigOverridePolicy" if package else ""
+    policy = {"connector.client.config.override.policy": f"{package}Allowlist{suffix}"}
+    wanted = {"linger.ms": "5", "acks": "1"}
+    assert len(WorkerConfig.parse(policy).override_problems("producer", wanted)) == 2
+    listed = WorkerConfig.parse({**policy, "connector.client.config.override.allowlist": "linger.ms,batch.size"})
+    assert [each.partition(":")[0] for each in listed.override_problems("producer", wanted)] == [
+        "producer.override.acks"
+    ]
+
+
 def test_the_rest_api_is_reached_from_this_machine_alone_unless_somebody_opens_it() -> None:
     config = WorkerConfig.parse({})
     assert [str(listener) for listener in config.listeners] == ["http://127.0.0.1:8083"]

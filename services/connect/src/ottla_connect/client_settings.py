@@ -142,17 +142,20 @@ def layered(base: Mapping[str, str], kind: ClientKind, layers: Sequence[Mapping[
     return merged
 
 
-def override_problems(policy: str, kind: ClientKind, overrides: Mapping[str, str]) -> list[str]:
+def override_problems(
+    policy: str, kind: ClientKind, overrides: Mapping[str, str], *, allowlist: Sequence[str] = ()
+) -> list[str]:
     """Return which of a connector's client overrides the worker's policy forbids, as sentences.
 
     Args:
-        policy: ``All``, ``Principal`` or ``None``.
+        policy: ``All``, ``Allowlist``, ``Principal`` or ``None``.
         kind: whose client it is.
         overrides: the settings without their prefix ``producer.override.``, ``consumer.override.`` …
+        allowlist: the settings that the policy ``Allowlist`` allows (KIP-1188).
     """
     if policy == "All":
         return []
-    allowed = PRINCIPAL_KEYS if policy == "Principal" else frozenset[str]()
+    allowed = {"Principal": PRINCIPAL_KEYS, "Allowlist": frozenset(allowlist)}.get(policy, frozenset())
     return [
         f"{kind}.override.{key}: the worker's connector.client.config.override.policy {policy} does not allow it"
         for key in overrides

@@ -20,6 +20,7 @@ from ottla_connect.client_settings import (
     layered,
     override_problems,
 )
+from ottla_connect.connector_policy import ConnectorPolicySettings
 from ottla_connect.storage_settings import StorageSettings
 from ottla_connect.task_defaults import TaskDefaults
 from ottla_core.config import (
@@ -64,7 +65,9 @@ REFUSED = {
 }
 
 
-class WorkerConfig(TraceSettings, MetricsSettings, RestSettings, StorageSettings, TaskDefaults):
+class WorkerConfig(
+    TraceSettings, MetricsSettings, RestSettings, StorageSettings, TaskDefaults, ConnectorPolicySettings
+):
     """What a worker can be told; see `ServiceConfig` for where the values come from."""
 
     model_config = ConfigDict(extra="allow")
@@ -327,7 +330,12 @@ class WorkerConfig(TraceSettings, MetricsSettings, RestSettings, StorageSettings
 
     def override_problems(self, kind: ClientKind, overrides: Mapping[str, str]) -> list[str]:
         """Return which client settings a connector must not override on this worker, as sentences."""
-        return override_problems(self.connector_client_config_override_policy, kind, overrides)
+        return override_problems(
+            self.connector_client_config_override_policy,
+            kind,
+            overrides,
+            allowlist=self.connector_client_config_override_allowlist,
+        )
 
     def poll_records_max(self, overrides: Mapping[str, str] | None = None) -> int:
         """Return how many records a sink task is given at once: ``max.poll.records``, which librdkafka lacks.

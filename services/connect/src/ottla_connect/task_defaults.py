@@ -1,19 +1,12 @@
 """Settings of a worker that hold for every connector and task which does not say otherwise itself."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from ottla_core.config import ServiceConfig
 
 GIB = 1024**3
-
-
-def _policy(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    bare = value.rpartition(".")[2].removesuffix("ConnectorClientConfigOverridePolicy")
-    return bare.capitalize()
 
 
 class TaskDefaults(ServiceConfig):
@@ -98,11 +91,4 @@ class TaskDefaults(ServiceConfig):
         True,
         alias="topic.creation.enable",
         description="Whether source connectors may have their topics created by topic.creation.* settings.",
-    )
-    connector_client_config_override_policy: Annotated[
-        Literal["All", "Principal", "None"], BeforeValidator(_policy)
-    ] = Field(
-        "All",
-        alias="connector.client.config.override.policy",
-        description="Which client settings connectors may override: All, Principal (who they are to brokers), None.",
     )

@@ -7,6 +7,7 @@ import pytest
 from ottla_connect.config import WorkerConfig
 from ottla_connect.herder.connector_offsets import (
     admin_overrides,
+    check_overrides,
     check_source,
     parse_sink,
     sink_document,
@@ -74,3 +75,12 @@ def test_a_connectors_account_is_used_unless_its_secret_is_not_known_here() -> N
     settings = {"name": "a", "admin.override.sasl.username": "bob", "admin.override.sasl.password": "x"}
     assert admin_overrides(settings) == {"sasl.username": "bob", "sasl.password": "x"}
     assert admin_overrides({**settings, "admin.override.sasl.password": "${file:/s:p}"}) == {}
+
+
+def test_offsets_are_not_reached_by_a_client_that_the_policy_does_not_allow():
+    refusing = WorkerConfig.parse({"connector.client.config.override.policy": "None"})
+    check_overrides({"topics": "t"}, refusing)
+    for override in ({"admin.override.client.rack": "r"}, {"consumer.override.group.id": "g"}):
+        check_overrides(override, WorkerConfig.parse({}))
+        with pytest.raises(BadRequest, match=f"{next(iter(override))}.*policy None"):
+            check_overrides(override, refusing)

@@ -1,10 +1,13 @@
 """Plugin classes are found by their full names, bare names and aliases."""
 
+import re
+
 import pytest
 
 from ottla_connect.task.rest_types import rest_types
 from ottla_sdk import Connector, Converter, SourceConnector, Transform, class_name
-from ottla_sdk.runtime.plugin_lookup import PluginLookup, PluginNotFound
+from ottla_sdk.runtime.class_policy import ClassPolicy
+from ottla_sdk.runtime.plugin_lookup import PluginLookup, PluginNotFound, PluginRefused
 from ottla_sdk.runtime.plugin_name import KnownClass, names
 
 
@@ -93,3 +96,31 @@ def test_short_names_leave_off_what_kafkas_do():
     assert names(lookup.find("JsonConverter", Converter))[:2] == ["JsonConverter", "Json"]
     assert rest_types(lookup.find("JsonConverter", Converter)) == ("converter", "header_converter")
     assert rest_types(lookup.find("CollectingSink", Connector)) == ("sink",)
+
+
+ALL_NAMES = ("ListSource", "ottla_test_plugins.ListSource", "org.example.ListSourceConnector")
+
+
+@pytest.mark.parametrize("name", ALL_NAMES)
+@pytest.mark.parametrize("denied", [*ALL_NAMES, "ottla_test_plugins.sources.*", "*Source"])
+def test_a_class_that_is_denied_by_one_name_is_found_by_none(name, denied):
+    with pytest.raises(PluginRefused, match=re.escape(f"connector.classes.denied has {denied}")):
+        PluginLookup(policy=ClassPolicy(denied=[denied])).find(name, Connector)
+
+
+@pytest.mark.parametrize("name", ALL_NAMES)
+def test_only_classes_that_are_allowed_are_found(name):
+    allowed = PluginLookup(policy=ClassPolicy(allowed=["ottla_test_plugins.sources.List*"]))
+    assert allowed.find(name, Connector).__name__ == "ListSource"
+    for patterns in (["ottla_test_plugins.sinks.*"], []):
+        with pytest.raises(PluginRefused, match=r"ListSource is not among the worker's connector\.classes\.allowed"):
+            PluginLookup(policy=ClassPolicy(allowed=patterns)).find(name, Connector)
+
+
+def test_what_is_denied_is_not_allowed_by_another_pattern():
+    with pytest.raises(PluginRefused):
+        PluginLookup(policy=ClassPolicy(allowed=["ListSource"], denied=["ListSource"])).find("ListSource", Connector)
+
+
+def test_the_policy_of_connectors_leaves_converters_alone():
+    assert PluginLookup(policy=ClassPolicy(allowed=[])).find("JsonConverter", Converter).__name__ == "JsonConverter"

@@ -15,9 +15,11 @@ from typing import Any, TypeVar
 import pluggy
 
 from ottla_sdk import hookspecs
+from ottla_sdk.connectors import Connector
 from ottla_sdk.errors import FatalError
 from ottla_sdk.hookspecs import ENTRY_POINT_GROUP
 from ottla_sdk.plugin import Plugin
+from ottla_sdk.runtime.class_policy import ClassPolicy
 from ottla_sdk.runtime.plugin_name import KnownClass, PluginName
 
 PluginT = TypeVar("PluginT", bound=type[Plugin[Any]])
@@ -45,6 +47,10 @@ BROKER_HOOKS = ("ottla_authorizers", "ottla_principal_builders")
 
 class PluginNotFound(FatalError):
     """No installed plugin has such a class."""
+
+
+class PluginRefused(PluginNotFound):
+    """There is such a class, which must not be used here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +97,14 @@ class PluginLookup:
         known: what these hooks of all plugins have answered somebody else, if anybody. A name that is none of these
             classes' is then refused before all plugins are imported, and those that have it are imported first.
         own: what a service answers to these hooks itself; a plugin cannot take the names of these classes.
+        policy: which connector classes may be found. Whoever makes a connector has asked here, so no process can
+            run one that is refused, wherever its settings come from.
     """
 
     hooks: Sequence[str] = CONNECT_HOOKS
     known: Sequence[KnownClass] = ()
     own: Sequence[type[Plugin[Any]]] = ()
+    policy: ClassPolicy = field(default_factory=ClassPolicy)
     _loaded: dict[EntryPoint, LoadedPlugin] = field(default_factory=dict)
     _broken: dict[EntryPoint, str] = field(default_factory=dict)
     _versions: dict[type[Any], str] = field(default_factory=dict)
@@ -105,6 +114,7 @@ class PluginLookup:
 
         Raises:
             PluginNotFound: there is none.
+            PluginRefused: the policy does not let it run.
         """
         wanted = PluginName(name)
         for each in self.own:
@@ -118,6 +128,8 @@ class PluginLookup:
         for plugin in self._plugins(wanted, {_package(each.full_name) for each in having}):
             for each in plugin.classes:
                 if issubclass(each, kind) and wanted.means(each):
+                    if issubclass(each, Connector) and (problem := self.policy.problem(each)) is not None:
+                        raise PluginRefused(problem)
                     self._versions[each] = each.version or plugin.version
                     return each
         broken = "".join(

@@ -38,6 +38,21 @@ def admin_overrides(settings: Mapping[str, str]) -> dict[str, str]:
     return {} if any("${" in value for value in overrides.values()) else overrides
 
 
+def check_overrides(settings: Mapping[str, str], worker: WorkerConfig) -> None:
+    """Return if a connector may choose the client by which its offsets are read and changed, and its group.
+
+    That client is the worker's own, so that no process of the connector has asked the policy for it.
+
+    Raises:
+        BadRequest: the worker's policy does not allow what the connector overrides.
+    """
+    problems = worker.override_problems("admin", admin_overrides(settings))
+    if f"{CONSUMER_OVERRIDES}{GROUP_ID}" in settings:
+        problems += worker.override_problems("consumer", {GROUP_ID: settings[f"{CONSUMER_OVERRIDES}{GROUP_ID}"]})
+    if problems:
+        raise BadRequest(f"The connector's offsets cannot be read or changed: {'; '.join(problems)}")
+
+
 def sink_document(offsets: Mapping[TopicPartition, int]) -> ConnectorOffsets:
     """Return a consumer group's offsets as the REST API has them, in the order of topics and partitions."""
     return [

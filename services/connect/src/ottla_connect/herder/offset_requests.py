@@ -12,6 +12,7 @@ from ottla_connect.config import WorkerConfig
 from ottla_connect.herder.api import ConnectorInfo, ConnectorOffsets, ConnectorType
 from ottla_connect.herder.connector_offsets import (
     admin_overrides,
+    check_overrides,
     check_source,
     parse_sink,
     sink_document,
@@ -196,6 +197,7 @@ class OffsetRequests:
 
     def _group(self, connector: ConnectorInfo, permit: Callable[[], object] = lambda: None) -> SinkOffsets:
         settings = connector.config
+        check_overrides(settings, self._config)
         group_id = sink_group_id(connector.name, settings, self._config)
         return SinkOffsets(self._config, group_id, admin_overrides(settings), permit)
 

@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError
 from ottla_connect.client_settings import ClientKind
 from ottla_connect.config import WorkerConfig
 from ottla_connect.task.pipeline.transform_chain import below
+from ottla_sdk import FatalError
 
 PRODUCER_DEFAULTS = {
     "partitioner": "murmur2_random",  # Java's, so that keys go to the same partitions as from Kafka Connect
@@ -30,6 +31,25 @@ def overrides(kind: ClientKind, connector: Mapping[str, str]) -> dict[str, str]:
     return below(connector, f"{kind}.override.")
 
 
+class OverrideRefused(FatalError):
+    """The worker's policy does not let the connector override a client's setting."""
+
+
+def permitted_overrides(kind: ClientKind, worker: WorkerConfig, connector: Mapping[str, str]) -> dict[str, str]:
+    """Return what a connector's settings override in clients of a kind, for a client that is about to be made.
+
+    The policy is asked here once more: settings that were stored under another policy, or by somebody who may write
+    to the config topic, have not been validated under this one.
+
+    Raises:
+        OverrideRefused: the worker's policy does not allow it.
+    """
+    own = overrides(kind, connector)
+    if problems := worker.override_problems(kind, own):
+        raise OverrideRefused("; ".join(problems))
+    return own
+
+
 def client_settings(
     kind: ClientKind, worker: WorkerConfig, connector: Mapping[str, str], own: Mapping[str, str]
 ) -> dict[str, Any]:
@@ -43,9 +63,10 @@ def client_settings(
 
     Raises:
         ClientSettingError: some setting has no counterpart in librdkafka.
+        OverrideRefused: the worker's policy does not allow an override.
     """
     defaults = {"producer": PRODUCER_DEFAULTS, "consumer": CONSUMER_DEFAULTS}.get(kind, {})
-    return {**defaults, **own, **worker.client_config(kind, overrides(kind, connector))}
+    return {**defaults, **own, **worker.client_config(kind, permitted_overrides(kind, worker, connector))}
 
 
 def log_client_error(error: KafkaError) -> None:

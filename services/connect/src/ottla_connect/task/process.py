@@ -60,6 +60,7 @@ class Process:
         made = cls(channel, redaction, lookup, ConfigProviders(worker, lookup, redaction))
         made.worker_settings = made.providers.resolve_worker_settings()
         made.worker = WorkerConfig.parse({**worker, **made.worker_settings})
+        lookup.policy = made.worker.class_policy
         return made
 
 

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from ottla_connect.ids import TaskId
 from ottla_connect.processes.messages import HealthTold, Measured, Paused, Running, RunTask, Stopped, TopicsUsed
 from ottla_connect.task.channel import Channel
-from ottla_connect.task.clients import client_settings, log_client_error, overrides
+from ottla_connect.task.clients import client_settings, log_client_error, permitted_overrides
 from ottla_connect.task.contexts import RunningJobTaskContext, RunningSinkTaskContext, RunningSourceTaskContext
 from ottla_connect.task.control import TICK_INTERVAL_S, Control, WantedState
 from ottla_connect.task.health import Health
@@ -238,7 +238,9 @@ class TaskParts:
             self._on_paused()
 
         actions = _JobActions(
-            client_settings=lambda client: self._worker.client_config(client, overrides(client, self._connector)),
+            client_settings=lambda client: self._worker.client_config(
+                client, permitted_overrides(client, self._worker, self._connector)
+            ),
             ensure_topic=self._prepare_topic(),
             report_progress=progress.report,
         )
@@ -302,7 +304,7 @@ class TaskParts:
     def _sink(self, task: SinkTask[Any]) -> SinkRunner:
         self.traces.follow(task)
         measures = self._readings.measures = TaskMeasures("sink")
-        consumer_overrides = overrides("consumer", self._connector)
+        consumer_overrides = permitted_overrides("consumer", self._worker, self._connector)
         consumer = self._client("consumer", "consumer")
         strategy = consumer.get("partition.assignment.strategy", "")
         settings = SinkSettings(

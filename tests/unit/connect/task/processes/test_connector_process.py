@@ -102,3 +102,13 @@ def test_questions_are_answered_and_the_process_ends(connect, tmp_path):
     assert json.dumps(validated.infos)
     assert validated.infos["error_count"] == 1
     assert answer(DescribeConfig(plugin="NoSuch", worker={})).error
+
+
+def test_neither_connectors_nor_tasks_run_a_class_that_the_worker_denies(connect):
+    connect.worker |= {"connector.classes.denied": "*.sources.ListSource"}
+    told = "may not run"
+    failed = connect.connector(**SOURCE).until(Failed)
+    assert told in failed.reason
+    assert failed.outlook is Outlook.FATAL
+    failed = connect.source(topic="t").until(Failed)
+    assert told in failed.reason
