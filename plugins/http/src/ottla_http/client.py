@@ -21,6 +21,7 @@ import httpx
 
 from ottla_http.authorization import TokenRefused, authorization
 from ottla_http.client_config import HttpClientConfig
+from ottla_http.permitted_connections import permitted_transport
 from ottla_http.retry import retry_after_ms
 from ottla_http.url_template import shown_url
 from ottla_sdk import FatalError, Problem
@@ -125,6 +126,7 @@ class Client:
             NoAnswer: there was none.
             AnswerTooLong: it is.
             FatalError: the request cannot be sent, or the token server refuses us.
+            AddressRefused: the server, token server or proxy has an address that the worker does not permit.
         """
         own = {name: value for name, value in headers.items() if name not in self._configured}
         try:
@@ -172,10 +174,13 @@ class Client:
         client = httpx.Client(
             auth=self._authorization,
             headers=[("User-Agent", USER_AGENT), *config.header_items],
-            verify=self._tls,
             timeout=httpx.Timeout(self._timeout_s, connect=config.connect_timeout_ms / 1000),
-            limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
-            proxy=config.proxy or None,
+            transport=permitted_transport(
+                verify=self._tls,
+                limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
+                proxy=httpx.Proxy(config.proxy) if config.proxy else None,
+                trust_env=False,
+            ),
             trust_env=False,
             follow_redirects=False,
         )

@@ -29,6 +29,11 @@ class ConnectorPolicySettings(ServiceConfig):
         alias="connector.classes.denied",
         description="Patterns of the connector classes that may not run, even if they are allowed.",
     )
+    connector_internal_addresses_allowed: bool = Field(
+        True,
+        alias="connector.internal.addresses.allowed",
+        description="Whether HTTP connectors may connect to loopback, link-local, private and reserved addresses.",
+    )
     connector_client_config_override_policy: Annotated[
         Literal["All", "Allowlist", "Principal", "None"], BeforeValidator(_override_policy)
     ] = Field(

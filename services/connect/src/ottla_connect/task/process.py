@@ -11,6 +11,7 @@ from ottla_connect.task.channel import Channel
 from ottla_connect.task.pipeline.error_handler import Unavailable
 from ottla_connect.task.pipeline.errors import is_passing
 from ottla_sdk import FatalError
+from ottla_sdk.network_policy import forbid_internal_addresses
 from ottla_sdk.runtime.config_providers import ConfigProviders
 from ottla_sdk.runtime.plugin_lookup import PluginLookup
 from ottla_sdk.runtime.plugin_name import KnownClass
@@ -61,6 +62,7 @@ class Process:
         made.worker_settings = made.providers.resolve_worker_settings()
         made.worker = WorkerConfig.parse({**worker, **made.worker_settings})
         lookup.policy = made.worker.class_policy
+        forbid_internal_addresses(forbidden=not made.worker.connector_internal_addresses_allowed)
         return made
 
 
