@@ -75,13 +75,10 @@ class TimestampRouterConfig(PluginConfig):
 
 
 class TimestampRouter(Transform[TimestampRouterConfig]):
-    """Puts records into topics by their time, such as one a day.
-
-    Attributes:
-        calendar: says which century two digits of a year mean; the package sets it.
-    """
+    """Puts records into topics by their time, such as one a day."""
 
     calendar: ClassVar[Calendar]
+    # It says which century two digits of a year mean; the package sets it.
     config_model = TimestampRouterConfig
     aliases = java_names("TimestampRouter")
 

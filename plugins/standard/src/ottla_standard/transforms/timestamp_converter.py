@@ -76,13 +76,10 @@ class TimestampConverterConfig(NullConfig):
 
 
 class TimestampConverter(PartTransform[TimestampConverterConfig]):
-    """Turns a time into another form.
-
-    Attributes:
-        calendar: says which century two digits of a year mean; the package sets it.
-    """
+    """Turns a time into another form."""
 
     calendar: ClassVar[Calendar]
+    # It says which century two digits of a year mean; the package sets it.
     config_model = TimestampConverterConfig
 
     def configure(self, settings: Mapping[str, str]) -> None:
