@@ -25,7 +25,6 @@ from ottla_broker.client_plugins.principals import Nobody
 from ottla_broker.connection import Connection
 from ottla_broker.outcome import Outcome, Parts
 from ottla_broker.quotas.charge import NoCharge
-from ottla_broker.sasl.bearer import Bearer
 from ottla_broker.sasl.exchange import Accepted, Challenge, Exchange, Refused
 from ottla_broker.sasl.listener_sasl import ListenerSasl
 from ottla_broker.sasl.sessions import (
@@ -142,8 +141,6 @@ class SaslGate:
         header = read_request_header(frame)
         why = authentication.why_refused(header.api_key)
         if why is not None:
-            if isinstance(self._exchange, Bearer) and self._exchange.refusal:
-                why = f"{self._exchange.refusal}; the client goes on"
             return started(self._refuse(authentication, why, _out_of_turn(header)))
         if header.api_key == API_VERSIONS_KEY:
             return self._handle_uncharged(frame, header)

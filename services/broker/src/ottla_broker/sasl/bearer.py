@@ -43,11 +43,6 @@ class Bearer:
         self._authorization = ""
         self._reason = ""
 
-    @property
-    def refusal(self) -> str:
-        """Why the token was refused, while the client is being told; empty otherwise."""
-        return self._reason if self._state is _State.IS_REFUSED else ""
-
     def respond(self, message: bytes) -> TokenShown | Refused:
         """Take a message of the client."""
         state, self._state = self._state, _State.OVER
