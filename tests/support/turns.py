@@ -10,7 +10,7 @@ TURNS: Final = 4
 
 
 @cache
-def tests_in_turn() -> frozenset[str]:
+def listed_in_turn() -> frozenset[str]:
     """The tests and files of the list."""
     return frozenset(line for line in LIST.read_text().splitlines() if line and not line.startswith("#"))
 
@@ -18,6 +18,6 @@ def tests_in_turn() -> frozenset[str]:
 def turn_of(node_id: str) -> int | None:
     """The turn of a test, from 0 to `TURNS` - 1; None if it runs every time."""
     test = node_id.partition("[")[0]
-    if not tests_in_turn().isdisjoint((test, test.partition("::")[0])):
+    if not listed_in_turn().isdisjoint((test, test.partition("::")[0])):
         return crc32(node_id.encode()) % TURNS
     return None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.turns import TURNS, tests_in_turn, turn_of
+from tests.support.turns import TURNS, listed_in_turn, turn_of
 
 ROOT = Path(__file__).parents[2]
 LINE = re.compile(r"(?P<suite>[a-z]+) (?P<node>(?P<file>tests/[\w/]+\.py)(?:::(?P<function>\w+)(?:\[\S+])?)?)")
@@ -56,7 +56,7 @@ def test_pytest_finds_every_one_with_its_parameters() -> None:
 
 
 def test_every_test_that_takes_turns_is_there() -> None:
-    named = [each.partition("::") for each in sorted(tests_in_turn())]
+    named = [each.partition("::") for each in sorted(listed_in_turn())]
     assert len(named) > 20
     missing = [
         file + colons + name
