@@ -344,6 +344,17 @@ def test_of_a_large_session_a_part_is_looked_at_and_all_have_their_turn(
     assert len(news(follower, partitions)) == 25
 
 
+def test_who_is_sent_elsewhere_and_stays_does_not_keep_others_from_their_turn(
+    partitions: ReadablePartitions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch_reading, "LOOKS_MAX", 2)
+    for index in range(5):
+        filled(partitions, index)
+    session = session_of(*(asked(index) for index in range(5)))
+    told = [set(news(session, partitions, preferred_replica=lambda _, __: FOLLOWER)) for _ in range(3)]
+    assert set().union(*told) == set(range(5))
+
+
 def test_a_reader_of_many_partitions_is_answered_at_once_until_all_were_looked_at(
     partitions: ReadablePartitions, monkeypatch: pytest.MonkeyPatch
 ) -> None:

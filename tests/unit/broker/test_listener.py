@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ottla_broker import listener as listener_module
-from ottla_broker.config import BrokerConfig
+from ottla_broker.config import MAX_INT, BrokerConfig
 from ottla_broker.dynamic_config import with_dynamic
 from ottla_broker.listener import Listener, ListenerError, bind
 from ottla_core.dynamic_broker_config import check_process_configs, is_applied
@@ -275,6 +275,24 @@ async def test_a_listener_may_have_a_limit_of_its_own(listen: Any) -> None:
     pairs += [await opened(ports[each]) for each in ("OTHERS", "OTHERS", "BROKERS")]
     for each in (*(each for _, each in pairs), writer):
         each.close()
+
+
+def test_the_brokers_limits_do_not_hold_for_the_listener_among_brokers() -> None:
+    config = BrokerConfig.model_validate(
+        {
+            "node.id": 1,
+            "log.dirs": (Path("/nowhere"),),
+            "listeners": "BROKERS://127.0.0.1:0,CLIENTS://127.0.0.1:0",
+            "listener.security.protocol.map": "BROKERS:PLAINTEXT,CLIENTS:PLAINTEXT",
+            "inter.broker.listener.name": "BROKERS",
+            "max.connections": 7,
+            "max.connection.creation.rate": 3,
+        }
+    )
+    limits = config.connection_limits(1000)
+    assert limits.protected == "BROKERS"
+    assert (limits.listeners["CLIENTS"].connections, limits.listeners["CLIENTS"].per_second) == (7, 3)
+    assert (limits.listeners["BROKERS"].connections, limits.listeners["BROKERS"].per_second) == (MAX_INT, MAX_INT)
 
 
 async def test_a_client_makes_way_for_a_broker_where_the_limit_is_reached(listen: Any) -> None:

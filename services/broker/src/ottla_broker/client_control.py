@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 import structlog
@@ -26,6 +27,9 @@ from ottla_core.clock import Clock
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from ottla_sdk.broker import Authorizer, PrincipalBuilder
 
 logger = structlog.get_logger("broker")
 
@@ -74,15 +78,42 @@ def keep_connection_rates(rates: ConnectionRates, feed: ClusterStateFeed) -> Non
     feed.subscribe(update)
 
 
-async def authorization_by(
-    config: BrokerConfig, feed: ClusterStateFeed, audit: AuditLog | None, closing: AsyncExitStack
-) -> Authorization:
-    """Return what decides about clients' rights: the authorizer that is named, which is started.
+class ClientPlugins(NamedTuple):
+    """The plugins that settings name, configured and not started; None where they name none."""
+
+    authorizer: "Authorizer[Any] | None"
+    principal_builder: "PrincipalBuilder[Any] | None"
+
+
+def find_client_plugins(config: BrokerConfig) -> ClientPlugins:
+    """Find and configure plugins; blocks, and is done before the broker joins: it should not lead and then end.
 
     Raises:
-        ConfigurationError: the authorizer cannot be used.
+        ConfigurationError: one cannot be used.
     """
-    if not config.authorizer_class_name:
+    authorizer = builder = None
+    if config.authorizer_class_name:
+        settings = _resolved(config, config.authorizer_settings())
+        authorizer = find_authorizer(config.authorizer_class_name, settings)
+    if config.principal_builder_class:
+        settings = _resolved(config, config.principal_builder_settings())
+        builder = find_principal_builder(config.principal_builder_class, settings)
+    return ClientPlugins(authorizer, builder)
+
+
+async def authorization_by(
+    authorizer: "Authorizer[Any] | None",
+    config: BrokerConfig,
+    feed: ClusterStateFeed,
+    audit: AuditLog | None,
+    closing: AsyncExitStack,
+) -> Authorization:
+    """Return what decides about clients' rights: the authorizer, which is started.
+
+    Raises:
+        ConfigurationError: the authorizer cannot be started.
+    """
+    if authorizer is None:
         return Authorization()
     from ottla_broker.client_plugins.judging import ClusterAccessLists, Judge  # noqa: PLC0415 - imports of plugins
     from ottla_sdk.broker import AuthorizerContext  # noqa: PLC0415
@@ -90,7 +121,6 @@ async def authorization_by(
     def acls() -> Mapping[UUID, AclBinding]:
         return feed.state.security.acls
 
-    authorizer = find_authorizer(config.authorizer_class_name, _resolved(config, config.authorizer_settings()))
     closing.callback(authorizer.close)
     context = AuthorizerContext(config.cluster_name, config.node_id, ClusterAccessLists(acls))
     try:
@@ -103,16 +133,10 @@ async def authorization_by(
     return Authorization(Judge(authorizer, acls), audit)
 
 
-def principals_by(config: BrokerConfig, closing: AsyncExitStack) -> Principals:
-    """Return what names clients.
-
-    Raises:
-        ConfigurationError: the builder of principals cannot be used.
-    """
-    if not config.principal_builder_class:
+def principals_by(builder: "PrincipalBuilder[Any] | None", closing: AsyncExitStack) -> Principals:
+    """Return what names clients."""
+    if builder is None:
         return Principals()
-    settings = _resolved(config, config.principal_builder_settings())
-    builder = find_principal_builder(config.principal_builder_class, settings)
     closing.callback(builder.close)
     return Principals(builder)
 

@@ -503,6 +503,10 @@ class BrokerConfig(ClientControlConfig, ConsumerGroupSettings, ReplicationConfig
             files: connections for which there are file descriptors.
         """
         names = [listener.name for listener in self.listeners]
+        protected = self.inter_broker_listener if len(names) > 1 else None
+        # The broker's limits are for clients; the listener among brokers has only those that name it.
+        connections = {name: MAX_INT if name == protected else self.max_connections for name in names}
+        per_second = {name: MAX_INT if name == protected else self.max_connection_creation_rate for name in names}
         return ConnectionLimits(
             connections=self.max_connections,
             per_second=self.max_connection_creation_rate,
@@ -510,12 +514,12 @@ class BrokerConfig(ClientControlConfig, ConsumerGroupSettings, ReplicationConfig
             addresses=address_limits(self.max_connections_per_ip_overrides),
             listeners={
                 name: ListenerLimits(
-                    connections=self._listener_limit(name, MAX_CONNECTIONS, self.max_connections),
-                    per_second=self._listener_limit(name, CREATION_RATE, self.max_connection_creation_rate),
+                    connections=self._listener_limit(name, MAX_CONNECTIONS, connections[name]),
+                    per_second=self._listener_limit(name, CREATION_RATE, per_second[name]),
                 )
                 for name in names
             },
-            protected=self.inter_broker_listener if len(names) > 1 else None,
+            protected=protected,
             files=files,
         )
 

@@ -163,10 +163,15 @@ def note_told(session: FetchSession, reading: Reading) -> None:
             continue
         wanted.told_high_watermark = outcome.high_watermark
         wanted.told_log_start_offset = outcome.log_start_offset
-        if outcome.records is not None:
+        if outcome.records is not None or _is_sent_elsewhere(outcome):
             session.move_to_end(wanted)
         elif not stays_dirty and partition is not None:
             session.settle(wanted, partition)
+
+
+def _is_sent_elsewhere(outcome: Outcome) -> bool:
+    """Return whether the reader has to do something else before there is anything for it here."""
+    return outcome.diverging_epoch is not None or outcome.preferred_replica != NO_PREFERRED_REPLICA
 
 
 def _is_news(wanted: SessionPartition, outcome: Outcome) -> bool:
@@ -176,8 +181,7 @@ def _is_news(wanted: SessionPartition, outcome: Outcome) -> bool:
         or outcome.error_code is not ErrorCode.none
         or outcome.high_watermark != wanted.told_high_watermark
         or outcome.log_start_offset != wanted.told_log_start_offset
-        or outcome.diverging_epoch is not None
-        or outcome.preferred_replica != NO_PREFERRED_REPLICA
+        or _is_sent_elsewhere(outcome)
     )
 
 

@@ -245,15 +245,16 @@ class Listener:
     def _take(self, listener_name: str, sock: socket.socket, host: str, port: int) -> bool:
         """Serve a connection or refuse it; return whether it counts in rates."""
         if limit := self._counts.why_refused(self._limits, listener_name, host):
-            self.refused += 1
-            self._log_refusal("connection refused", peer=f"{host}:{port}", limit=limit, refused=self.refused)
-            sock.close()
+            self._refuse(sock, f"{host}:{port}", limit)
             return True
         if self.rates.by_address and (excess_ms := self.rates.excess_ms(host, self._now_ms())):
             self._hold_back(sock, excess_ms, f"{host}:{port}")
             return False
         if listener_name == self._limits.protected and self._counts.needs_room(self._limits):
-            self._make_room()
+            has_room = self._make_room() or self._counts.total < self._limits.files
+            if not has_room:  # all others are in their handshakes, which end soon
+                self._refuse(sock, f"{host}:{port}", "open files (ulimit -n)")
+                return True
         sock.setblocking(False)
         with contextlib.suppress(OSError):  # the client may be gone already
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -265,11 +266,26 @@ class Listener:
             self._add_plain(sock, (host, port), listener_name)
         return True
 
-    def _make_room(self) -> None:
-        """Close the connection of another listener than that of brokers on which nothing has moved for longest."""
+    def _refuse(self, sock: socket.socket, peer: str, limit: str) -> None:
+        self.refused += 1
+        self._log_refusal("connection refused", peer=peer, limit=limit, refused=self.refused)
+        sock.close()
+
+    def _make_room(self) -> bool:
+        """Close a connection that is held back, or of other listeners the one on which nothing has moved for longest.
+
+        Returns:
+            Whether there was one.
+        """
+        if self._held_back:
+            self._end_hold(next(iter(self._held_back)))
+            return True
         others = (each for each in self.connections if each.listener_name != self._limits.protected)
-        if (longest := min(others, key=lambda each: each.last_active, default=None)) is not None:
-            longest.close("it makes way for a broker, as there are as many connections as there may be")
+        longest = min(others, key=lambda each: each.last_active, default=None)
+        if longest is None:
+            return False
+        longest.close("it makes way for a broker, as there are as many connections as there may be")
+        return True
 
     def _add_plain(self, sock: socket.socket, peer: tuple[str, int], listener: str) -> None:
         try:

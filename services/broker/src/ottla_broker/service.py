@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from secrets import randbelow
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import structlog
@@ -23,6 +23,7 @@ from ottla_broker.client_control import (
     authorization_by,
     begin_audit_log,
     begin_telemetry,
+    find_client_plugins,
     keep_connection_rates,
     principals_by,
     quotas_by,
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from ottla_broker.tls.listener_tls import Certificates
     from ottla_core.observe.tracing import Tracing
     from ottla_core.rpc.tls import RpcTls
+    from ottla_sdk.broker import Authorizer
 
 REGISTRATION_TIMEOUT_SECONDS = 60.0
 ELECTIONS_TIMEOUT_SECONDS = 5.0
@@ -103,6 +105,7 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
     """
     async with AsyncExitStack() as closing:
         certificates = certificates_of(config)
+        plugins = await asyncio.to_thread(find_client_plugins, config)
         sockets = [(name, bind(host, port)) for name, host, port in config.listeners]
         for _, sock in sockets:
             closing.callback(sock.close)
@@ -117,12 +120,14 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
 
         ports = {name: sock.getsockname()[1] for name, sock in sockets}
         peers = peer_access(config, certificates)
-        broker = await _open_broker(config, ports, rpc_port, closing, tracing=tracing, peers=peers, tls=tls)
+        broker = await _open_broker(
+            config, ports, rpc_port, closing, tracing=tracing, peers=peers, tls=tls, authorizer=plugins.authorizer
+        )
 
         _keep_health(broker, rpc_server)
         dispatcher = Dispatcher(broker)
         closing.callback(dispatcher.close)
-        principals = principals_by(config, closing)
+        principals = principals_by(plugins.principal_builder, closing)
         listener = _listener(config, sockets, dispatcher, broker, certificates=certificates, principals=principals)
 
         def apply(changed: BrokerConfig) -> None:
@@ -227,6 +232,7 @@ async def _open_broker(
     tracing: "Tracing | None",
     peers: PeerAccess,
     tls: "RpcTls | None",
+    authorizer: "Authorizer[Any] | None",
 ) -> Broker:
     """Join the cluster with the logs of this broker, and lead what the controller assigns."""
     clock = SystemClock()
@@ -258,7 +264,7 @@ async def _open_broker(
     return Broker(
         config=config,
         clock=clock,
-        authorization=await authorization_by(config, feed, audit, closing),
+        authorization=await authorization_by(authorizer, config, feed, audit, closing),
         logins=Logins(lambda: feed.state.security, config.delegation_token_secret_key or "", clock),
         quotas=quotas_by(config, feed, clock),
         feed=feed,

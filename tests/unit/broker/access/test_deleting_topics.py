@@ -51,9 +51,11 @@ class Controller:
     """Notes what it is to delete, as it arrives on its side."""
 
     deleted: list[TopicReference] = field(default_factory=list)
+    times_asked: int = 0
 
     async def delete_topics(self, topics: Sequence[TopicReference], *, timeout_s: float) -> list[DeletedTopic]:
         assert timeout_s == 1
+        self.times_asked += 1
         self.deleted += [topic_reference_from_message(topic_reference_to_message(topic)) for topic in topics]
         return [DeletedTopic(name=topic.name, topic_id=topic.topic_id or UUID(int=0)) for topic in topics]
 
@@ -77,6 +79,7 @@ async def deletions(
     response = await ask(broker, request, client=Client(principal=MALLORY))
     told = [(each.name, getattr(each, "topic_id", None), each.error_code) for each in response.responses]
     assert len(told) == len(set(told))
+    assert controller.times_asked == bool(controller.deleted), "who may delete nothing costs the controller nothing"
     return controller.deleted, set(told)
 
 

@@ -48,11 +48,17 @@ async def handle(broker: Broker, request: Request) -> Parts:
         is_strict=request.version >= FIRST_STRICT_VERSION,
     )
     results += [_failed(reference, REFUSAL) for reference in refused]
+    if not wanted:
+        return _answer(request, results)
     try:
         results += await broker.controller.delete_topics(wanted, timeout_s=timeout_s)
         await broker.reconciler.wait_reached(broker.state.revision, timeout_s)
     except KafkaError as error:
         results += [_failed(reference, error) for reference in wanted]
+    return _answer(request, results)
+
+
+def _answer(request: Request, results: Sequence[DeletedTopic]) -> Parts:
     responses = tuple(
         DeletableTopicResult(
             name=None if result.name is None else TopicName(result.name),
