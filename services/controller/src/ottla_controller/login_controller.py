@@ -131,7 +131,11 @@ class LoginController:
         Raises:
             KafkaError: the change is refused, or this controller no longer leads.
         """
-        if self._changes.state.security.scram_credentials:
+        known = self._changes.state.security.scram_credentials
+        if known:
+            if missing := [each.name for each in users if (each.mechanism, each.name) not in known]:
+                # Deleted, or a release that wrote them one by one was cut short.
+                log.warning("users of scram.bootstrap.users are missing, and others are there", users=missing)
             return
         credentials = {(each.mechanism, each.name): await asyncio.to_thread(_credential_of, each) for each in users}
 
