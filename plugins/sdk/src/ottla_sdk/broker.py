@@ -129,7 +129,9 @@ class Authorizer(Plugin[ConfigT], Generic[ConfigT]):
     context: AuthorizerContext
 
     def start(self, context: AuthorizerContext) -> None:
-        """Begin, before the broker listens: in a thread, so it may take its time, and may start threads of its own.
+        """Begin, before the broker listens: in a thread, and it may start threads of its own.
+
+        The broker is a member of its cluster by then, and clients wait for what it leads: be quick.
 
         Raises:
             FatalError: it cannot be used; the broker does not start.
