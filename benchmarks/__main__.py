@@ -18,6 +18,7 @@ from benchmarks import (
     connect_idle,
     connect_sql,
     connections,
+    encryption,
     failover,
     floor,
     latency,
@@ -35,6 +36,7 @@ from benchmarks import (
 )
 from benchmarks.client import BenchmarkFailed, Subject, temporary_topic
 from benchmarks.connections import ConnectionsPlan
+from benchmarks.encryption import EncryptionPlan
 from benchmarks.footprint import footprint, memory
 from benchmarks.group_cases import CASES, GroupPlan
 from benchmarks.group_cases import run as run_groups
@@ -91,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_groups(programs)
     _add_connections(programs)
     _add_logins(programs)
+    _add_encryption(programs)
     _add_failover(programs)
     _add_replication(programs)
     _add_connect(programs)
@@ -192,6 +195,19 @@ def _add_logins(programs: Programs) -> None:
     program.add_argument("--warm-up", type=int, default=LoginsPlan.warm_up, help="before that (%(default)s)")
     program.add_argument("--threads", type=int, default=LoginsPlan.threads, help="of the client (%(default)s)")
     program.add_argument("--repetitions", type=int, default=LoginsPlan.repetitions, help="(%(default)s)")
+    program.add_argument("--kafka", action="store_true", help="also a reference Kafka (needs Java and its jars)")
+    program.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def _add_encryption(programs: Programs) -> None:
+    purpose = (
+        "publish and read over TLS, beside the same without it, on brokers of one processor that are started here"
+    )
+    program = programs.add_parser("encryption", help=purpose, description=purpose)
+    program.set_defaults(run=_run_encryption)
+    program.add_argument("--total-mb", type=int, default=EncryptionPlan.total_mb, help="of each kind (%(default)s)")
+    program.add_argument("--warm-up-mb", type=int, default=EncryptionPlan.warm_up_mb, help="before (%(default)s)")
+    program.add_argument("--repetitions", type=int, default=EncryptionPlan.repetitions, help="(%(default)s)")
     program.add_argument("--kafka", action="store_true", help="also a reference Kafka (needs Java and its jars)")
     program.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
@@ -401,6 +417,14 @@ def _run_logins(chosen: argparse.Namespace) -> None:
     names = ["ottla", "kafka"] if chosen.kafka else ["ottla"]
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
         found = logins.measure(names, Path(directory), plan, say)
+    print(json.dumps(found, indent=2) if chosen.json else case_table(found))
+
+
+def _run_encryption(chosen: argparse.Namespace) -> None:
+    plan = EncryptionPlan(total_mb=chosen.total_mb, warm_up_mb=chosen.warm_up_mb, repetitions=chosen.repetitions)
+    names = ["ottla", "kafka"] if chosen.kafka else ["ottla"]
+    with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
+        found = encryption.measure(names, Path(directory), plan, say)
     print(json.dumps(found, indent=2) if chosen.json else case_table(found))
 
 

@@ -101,6 +101,14 @@ class Brokers:
         """What clients with TLS use."""
         return ssl.create_default_context(cafile=str(self._certificates.path("ca.pem")))
 
+    def client_settings(self, protocol: str) -> dict[str, str]:
+        """What a client of librdkafka needs for a listener without logins."""
+        address = f"{LOOPBACK}:{self.addresses[protocol]}"
+        settings = {"bootstrap.servers": address, "security.protocol": protocol}
+        if protocol == "SSL":
+            settings["ssl.ca.location"] = str(self._certificates.path("ca.pem"))
+        return settings
+
     def _settings(self) -> dict[str, str]:
         own = self._directory / "own.pem"
         own.write_bytes(b"".join(self._certificates.path(f"server.{end}").read_bytes() for end in ("key", "pem")))

@@ -89,9 +89,11 @@ def produce(subject: Subject, topic: str, load: Load, settings: Mapping[str, str
     return _figures(load.records, load.records * load.record_bytes, cpu, elapsed_s)
 
 
-def consume(subject: Subject, topic: str, records: int) -> dict[str, float]:
+def consume(
+    subject: Subject, topic: str, records: int, settings: Mapping[str, str] | None = None
+) -> dict[str, float]:
     """Read so many records of partition 0 from its beginning and return the figures."""
-    consumer = Consumer({"bootstrap.servers": subject.bootstrap, **CONSUMER_SETTINGS})
+    consumer = Consumer({"bootstrap.servers": subject.bootstrap, **CONSUMER_SETTINGS, **(settings or {})})
     try:
         consumer.list_topics(topic, timeout=SILENCE_S)
         meter = CpuMeter(subject)
