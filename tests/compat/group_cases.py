@@ -12,6 +12,8 @@ from tests.support.eventually import eventually
 
 RECORDS = 10
 AUTO_COMMIT_MS = 200
+RESTART_MS = 120_000
+"""In which a member starts again, Java and a busy machine included."""
 
 
 def a_member_alone_owns_every_partition(crew: Crew) -> None:
@@ -115,14 +117,15 @@ def a_group_goes_on_after_all_its_members_were_killed(crew: Crew) -> None:
 
 def a_static_member_that_is_restarted_in_time_is_not_missed(crew: Crew) -> None:
     """In the consumer protocol it must have said that it goes, or else its successor has to wait (KIP-848)."""
-    one, other = crew.start(instance_id="one"), crew.start(instance_id="other")
+    patience = {"session_timeout_ms": RESTART_MS}
+    one, other = crew.start(instance_id="one", **patience), crew.start(instance_id="other", **patience)
     crew.settle(one, other)
     owned, changes = one.owned, other.changes()
     if crew.variant.protocol == "classic":
         one.kill()
     else:
         one.leave()
-    again = crew.start(instance_id="one")
+    again = crew.start(instance_id="one", **patience)
     crew.settle(again, other)
     assert again.owned == owned
     crew.feed(RECORDS)

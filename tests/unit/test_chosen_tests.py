@@ -58,6 +58,7 @@ def test_pytest_finds_every_one_with_its_parameters() -> None:
 def test_every_test_that_takes_turns_is_there() -> None:
     named = [each.partition("::") for each in sorted(listed_in_turn())]
     assert len(named) > 20
+    assert all((ROOT / file).is_dir() for file, _, _ in named if file.endswith("/"))
     missing = [
         file + colons + name
         for file, colons, name in named
@@ -72,3 +73,9 @@ def test_each_parameter_has_one_turn_and_other_tests_run_every_time() -> None:
     assert set(turns) == set(range(TURNS))
     assert turn_of("tests/fuzz/test_loop_delay.py::test_whatever[1]") is not None
     assert turn_of("tests/system/test_crash.py::test_every_acknowledged") is None
+
+
+def test_the_tests_of_a_file_below_a_folder_have_one_turn() -> None:
+    files = [f"tests/compat/java/test_{number}.py" for number in range(100)]
+    assert {turn_of(f"{file}::test_a[1]") for file in files} == set(range(TURNS))
+    assert all(turn_of(f"{file}::test_a[1]") == turn_of(f"{file}::test_b") for file in files)

@@ -55,6 +55,7 @@ def make_topic(
     assert created.error_code is ErrorCode.none, created.error_message
     for index, broker_ids in assignments.items():
         cluster.wait_for_isr(name, set(broker_ids), index=index)
+    cluster.wait_until_all_know(name)
     return name
 
 

@@ -141,6 +141,15 @@ class ReplicatedCluster:
 
         return eventually(seen, f"{isr} are in sync for {topic}-{index}", within_s=within_s)
 
+    def wait_until_all_know(self, topic: str) -> None:
+        """Waits until every broker shows the topic; each hears of it in its own time."""
+        for number in self.brokers:
+            eventually(partial(self._knows, number, topic), f"broker {number} knows {topic}")
+
+    def _knows(self, broker: int, topic: str) -> bool:
+        (told,) = self.ask(metadata_request([topic]), broker).topics
+        return bool(told.error_code is ErrorCode.none)
+
     def wait_for_other_leader(self, topic: str, former: int, *, index: int = 0) -> int:
         """Waits until somebody else leads, and returns who."""
 
