@@ -17,11 +17,11 @@ from ottla_broker.sasl.exchange import Accepted, CredentialWanted, FoundCredenti
 from ottla_broker.sasl.jaas import PLAIN_MODULE, parse_jaas
 from ottla_broker.sasl.plain import Plain
 from ottla_broker.sasl.scram import Scram
-from ottla_broker.sasl.token_check import BadKeySetError, BadTokenError, read_key_set, verified_claims
-from ottla_broker.sasl.token_claims import ClaimRules, judge_claims
 from ottla_core.cluster.state.security import ScramCredential, ScramMechanism
 from ottla_core.errors import ConfigurationError, InvalidRequest
 from ottla_core.principal import ANONYMOUS, USER, Principal
+from ottla_core.tokens.token_check import BadKeySetError, BadTokenError, read_key_set, verified_claims
+from ottla_core.tokens.token_claims import ClaimRules, judge_claims
 from tests.fuzz.test_parsers import mutated, rounds
 from tests.support.clients.raw_client import encode_request
 from tests.support.clients.raw_requests import metadata_request

@@ -21,7 +21,6 @@ from ottla_broker.sasl.credentials import UserCredentials
 from ottla_broker.sasl.delegation_tokens import DelegationTokens
 from ottla_broker.sasl.listener_sasl import ListenerSasl, LoginCounts
 from ottla_broker.sasl.sasl_settings import SaslSettings
-from ottla_broker.sasl.token_claims import Judgement
 from ottla_broker.sasl_gate import AUTHENTICATION_SECONDS_MAX, SaslGate
 from ottla_core.client import sasl as client_sasl
 from ottla_core.clock import SystemClock
@@ -30,6 +29,7 @@ from ottla_core.cluster.state.security import QuotaEntity, QuotaEntityKind, Scra
 from ottla_core.errors import InvalidRequest
 from ottla_core.principal import ANONYMOUS, USER, Principal
 from ottla_core.scram import credential_of, salted_password
+from ottla_core.tokens.token_claims import Judgement
 from tests.support.broker.broker_parts import broker_of
 from tests.support.clients.raw_client import decode_response, encode_request
 from tests.support.clients.raw_requests import metadata_request

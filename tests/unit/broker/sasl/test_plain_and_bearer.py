@@ -5,9 +5,9 @@ import pytest
 from ottla_broker.sasl.bearer import Bearer
 from ottla_broker.sasl.exchange import Accepted, Challenge, Refused, TokenShown
 from ottla_broker.sasl.plain import Plain
-from ottla_broker.sasl.token_claims import ClaimRules, Judgement, judge_claims
 from ottla_core.client import sasl as client_sasl
 from ottla_core.principal import USER, Principal
+from ottla_core.tokens.token_claims import ClaimRules, Judgement, judge_claims
 
 USERS = {"ann": "secret", "bob": "pässword"}
 NOW_MS = 1_800_000_000_000

@@ -9,8 +9,8 @@ from enum import Enum, auto
 from typing import Final
 
 from ottla_broker.sasl.exchange import Accepted, Challenge, Refused, TokenShown
-from ottla_broker.sasl.token_claims import Judgement
 from ottla_core.principal import USER, Principal
+from ottla_core.tokens.token_claims import Judgement
 
 MESSAGE_BYTES_MAX: Final = 64 * 1024
 """Longest message: tokens with many claims have some kilobytes."""

@@ -23,7 +23,7 @@ from ottla_broker.sasl.sessions import FailureLog
 from ottla_core.cluster.state.security import ScramMechanism
 
 if TYPE_CHECKING:
-    from ottla_broker.sasl.key_source import BearerTokens
+    from ottla_core.tokens.key_source import BearerTokens
 
 NONCE_BYTES: Final = 24
 _SCRAM: Final[Mapping[str, ScramMechanism]] = {each.sasl_name: each for each in ScramMechanism}

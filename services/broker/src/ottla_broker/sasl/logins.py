@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final
 from ottla_broker.sasl.credentials import UserCredentials
 from ottla_broker.sasl.delegation_tokens import DelegationTokens
 from ottla_broker.sasl.listener_sasl import ListenerSasl, LoginCounts
-from ottla_broker.sasl.sasl_settings import BearerSettings, SaslSettings
+from ottla_broker.sasl.sasl_settings import SaslSettings
 from ottla_core.clock import Clock
 from ottla_core.cluster.state.security import SecurityState
+from ottla_core.tokens.token_claims import BearerSettings
 
 if TYPE_CHECKING:
-    from ottla_broker.sasl.key_source import BearerTokens
+    from ottla_core.tokens.key_source import BearerTokens
 
 SECRET_BYTES: Final = 32
 
@@ -58,6 +59,6 @@ class Logins:
 
 
 def _bearer_tokens(settings: BearerSettings, clock: Clock) -> "BearerTokens":
-    from ottla_broker.sasl.key_source import BearerTokens  # noqa: PLC0415 - what it imports has its price
+    from ottla_core.tokens.key_source import BearerTokens  # noqa: PLC0415 - what it imports has its price
 
     return BearerTokens(settings, clock)

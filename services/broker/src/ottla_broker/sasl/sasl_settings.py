@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ottla_broker.sasl.jaas import BEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE, LoginModule, parse_jaas
-from ottla_broker.sasl.token_claims import ClaimRules
 from ottla_core.errors import ConfigurationError
+from ottla_core.tokens.token_claims import BearerSettings, ClaimRules
 
 PREFIX: Final = "sasl."
 LISTENER_PREFIX: Final = "listener.name."
@@ -80,23 +80,6 @@ NUMBERS: Final = frozenset(
     }
 )
 SECRETS: Final = frozenset({JAAS})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BearerSettings:
-    """What a listener does about tokens.
-
-    Attributes:
-        jwks_url: of the keys.
-        authorities: file with the authorities of that URL's certificate, in PEM; empty: those of the system.
-        refresh_ms: how old the keys may become.
-        rules: what tokens have to say.
-    """
-
-    jwks_url: str
-    authorities: str
-    refresh_ms: int
-    rules: ClaimRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

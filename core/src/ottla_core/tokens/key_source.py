@@ -18,19 +18,18 @@ from urllib.parse import unquote, urlsplit
 
 import structlog
 
-from ottla_broker.sasl.sasl_settings import BearerSettings
-from ottla_broker.sasl.token_check import BadKeySetError, BadTokenError, SigningKeys, key_id_of, read_key_set
-from ottla_broker.sasl.token_check import verified_claims as verified_claims_of
-from ottla_broker.sasl.token_claims import Judgement, judge_claims
 from ottla_core.background import start_detached
 from ottla_core.clock import Clock
 from ottla_core.errors import ConfigurationError
+from ottla_core.tokens.token_check import BadKeySetError, BadTokenError, SigningKeys, key_id_of, read_key_set
+from ottla_core.tokens.token_check import verified_claims as verified_claims_of
+from ottla_core.tokens.token_claims import BearerSettings, Judgement, judge_claims
 
 RETRY_SECONDS: Final = 10.0
 READ_SECONDS_MAX: Final = 10.0
 CONTENT_BYTES_MAX: Final = 1024 * 1024
 
-logger = structlog.get_logger("sasl")
+logger = structlog.get_logger("tokens")
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -123,4 +122,4 @@ def _context(authorities: str) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=authorities or None)
     except OSError as error:
-        raise ConfigurationError(f"ssl.truststore.location={authorities}: no certificates in PEM ({error})") from None
+        raise ConfigurationError(f"{authorities}: no certificates in PEM ({error})") from None

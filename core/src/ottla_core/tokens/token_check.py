@@ -91,7 +91,7 @@ def verified_claims(token: str, keys: SigningKeys) -> Mapping[str, Any]:
             except (JoseError, ValueError, TypeError):
                 continue
             return _claims(content)
-    raise BadTokenError("no key of sasl.oauthbearer.jwks.endpoint.url has signed the token")
+    raise BadTokenError("no key of the JSON Web Key Set has signed the token")
 
 
 def _claims(content: bytes) -> Mapping[str, Any]:

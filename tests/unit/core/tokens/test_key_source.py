@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla_broker.sasl.key_source import RETRY_SECONDS, BearerTokens
-from ottla_broker.sasl.sasl_settings import BearerSettings
-from ottla_broker.sasl.token_claims import ClaimRules
 from ottla_core.clock import SystemClock
+from ottla_core.tokens.key_source import RETRY_SECONDS, BearerTokens
+from ottla_core.tokens.token_claims import BearerSettings, ClaimRules
 from tests.support.servers.issuer import Issuer
 
 RULES = ClaimRules(audiences=frozenset(), issuer=None, subject_claim="sub", scope_claim="scope", skew_s=30)

@@ -31,6 +31,23 @@ class ClaimRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BearerSettings:
+    """Whose tokens are accepted, and what they have to say.
+
+    Attributes:
+        jwks_url: of the keys.
+        authorities: file with the authorities of that URL's certificate, in PEM; empty: those of the system.
+        refresh_ms: how old the keys may become.
+        rules: what tokens have to say.
+    """
+
+    jwks_url: str
+    authorities: str
+    refresh_ms: int
+    rules: ClaimRules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """What was found out about a token.
 

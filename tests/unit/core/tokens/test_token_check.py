@@ -7,7 +7,7 @@ from base64 import urlsafe_b64encode
 
 import pytest
 
-from ottla_broker.sasl.token_check import BadKeySetError, BadTokenError, read_key_set, verified_claims
+from ottla_core.tokens.token_check import BadKeySetError, BadTokenError, read_key_set, verified_claims
 from tests.support.servers.issuer import Issuer
 
 ISSUER = Issuer()

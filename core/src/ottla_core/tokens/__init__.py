@@ -1,0 +1,1 @@
+"""Bearer tokens (JSON Web Tokens): keys that sign them, and what they have to say; for brokers and workers."""
