@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla_broker.tls.principal_mapping import parse_mapping_rules, principal_name
 from ottla_core.errors import ConfigurationError
+from ottla_core.principal_mapping import parse_mapping_rules, principal_name
 
 NAME = "CN=kafka.Example.com,OU=Data,O=Ottla,L=Prague,C=CZ"
 

@@ -10,11 +10,11 @@ from cryptography.x509.oid import NameOID
 
 from ottla_broker.config import BrokerConfig
 from ottla_broker.tls.contexts import distinguished_name, principal_of, server_context
-from ottla_broker.tls.principal_mapping import parse_mapping_rules
 from ottla_broker.tls.tls_settings import TlsSettings, tls_settings
 from ottla_core.config import validated
 from ottla_core.errors import ConfigurationError
 from ottla_core.principal import ANONYMOUS, Principal
+from ottla_core.principal_mapping import parse_mapping_rules
 from tests.support.servers.certificates import Certificates
 
 PASSWORD = "a-marker-that-no-message-has"

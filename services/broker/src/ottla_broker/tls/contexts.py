@@ -15,10 +15,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
-from ottla_broker.tls.principal_mapping import MappingRule, principal_name
 from ottla_broker.tls.tls_settings import PKCS12, ClientAuthentication, Store, TlsSettings
+from ottla_core.distinguished_names import distinguished_name
 from ottla_core.errors import ConfigurationError
 from ottla_core.principal import ANONYMOUS, USER, Principal
+from ottla_core.principal_mapping import MappingRule, principal_name
 
 CIPHER_SUITES: Final = ("ECDHE+AESGCM", "ECDHE+CHACHA20")
 """Of TLS 1.2, where nobody says otherwise: those with forward secrecy whose encryption authenticates, too."""
@@ -30,9 +31,6 @@ _VERIFICATION: Final = {
     ClientAuthentication.REQUIRED: ssl.CERT_REQUIRED,
 }
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-EQUALS_ESCAPED: Final = r"\="
-"""As Java writes it in a value; RFC 4514 leaves it as it is."""
-_PRINTED_BY_JAVA: Final = frozenset({"CN", "L", "ST", "O", "OU", "C", "STREET", "DC", "UID"})
 
 
 def server_context(settings: TlsSettings) -> ssl.SSLContext:
@@ -92,33 +90,6 @@ def principal_of(certificate: bytes | None, rules: Sequence[MappingRule]) -> Pri
         return ANONYMOUS
     name = principal_name(rules, distinguished_name(x509.load_der_x509_certificate(certificate).subject))
     return None if name is None else Principal(USER, name)
-
-
-def distinguished_name(name: x509.Name) -> str:
-    """Return a name as Java's `X500Principal.getName` prints it, by which access control lists go (RFC 2253)."""
-    relative_names = reversed(list(name.rdns))
-    return ",".join("+".join(_attribute(attribute) for attribute in relative) for relative in relative_names)
-
-
-def _attribute(attribute: x509.NameAttribute[str | bytes]) -> str:
-    kind, _, value = attribute.rfc4514_string().partition("=")
-    if kind in _PRINTED_BY_JAVA:
-        return f"{kind}={value.replace('=', EQUALS_ESCAPED)}"
-    # Java prints the DER of a value whose type RFC 2253 gives no name.
-    content = x509.Name([attribute]).public_bytes()
-    for _ in range(3):  # a sequence of sets of sequences of a type and its value
-        content, _rest = _content(content)
-    _type, encoded = _content(content)
-    return f"{attribute.oid.dotted_string}=#{encoded.hex()}"
-
-
-def _content(element: bytes) -> tuple[bytes, bytes]:
-    """Return the content of the first DER element, and what follows it."""
-    length, begin = element[1], 2
-    if length & 0x80:
-        begin += length & 0x7F
-        length = int.from_bytes(element[2:begin])
-    return element[begin : begin + length], element[begin + length :]
 
 
 def _load_own(context: ssl.SSLContext, store: Store) -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from ottla_broker.tls.principal_mapping import MappingRule, parse_mapping_rules
 from ottla_core.errors import ConfigurationError
+from ottla_core.principal_mapping import MappingRule, parse_mapping_rules
 
 PREFIX: Final = "ssl."
 LISTENER_PREFIX: Final = "listener.name."
