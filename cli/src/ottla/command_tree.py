@@ -369,6 +369,10 @@ TREE = Group(
                     "secure:etcd_users",
                     "Make the users that the cluster's processes are to etcd, and have etcd ask for them.",
                 ),
+                "rest-user": Command(
+                    "secure:rest_user",
+                    "Set the password of a user of workers' REST APIs in a file, hashed, or delete the user.",
+                ),
             },
         ),
         "profile": Group(

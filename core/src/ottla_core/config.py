@@ -29,6 +29,7 @@ SECRET_KEYS = frozenset(
         "ssl.keystore.key",
         "ssl.key.password",
         "ssl.truststore.password",
+        "listeners.https.ssl.key.password",
         "sasl.jaas.config",
         "delegation.token.secret.key",
         "scram.bootstrap.users",

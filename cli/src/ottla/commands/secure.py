@@ -265,6 +265,46 @@ def etcd_users(
         note(f"etcd asks who calls; new users: {', '.join(new) or 'none'}.")
 
 
+def rest_user(
+    *,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file, rest.basic.users.location of workers.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")],
+    password_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--password-file",
+            metavar="FILE",
+            show_default="asked for at the terminal",
+            help="File whose first line is the password; - is the standard input.",
+        ),
+    ] = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete the user.")] = False,
+) -> None:
+    """Set the password of a user of workers' REST APIs in a file, hashed, or delete the user.
+
+    Only you may read a file that is made. Running workers read a file that has changed again; give the same to all workers.
+
+    [bold]Examples[/bold]
+
+      ottla secure rest-user rest-users ann                           asks for the password
+
+      ottla secure rest-user rest-users ann --password-file ann.txt
+
+      ottla secure rest-user rest-users ann --delete
+    """  # noqa: E501
+    from ottla.secure.rest_users import delete_user, set_password  # noqa: PLC0415
+    from ottla.users.password_source import read_password  # noqa: PLC0415
+
+    if delete:
+        if password_file is not None:
+            raise UsageProblem("--delete takes no --password-file")
+        delete_user(file, name)
+        note(f"{name} is deleted from {file}.")
+    else:
+        set_password(file, name, lambda: read_password(password_file, name))
+        note(f"{name} is in {file}; rest.administrators of workers says who may do more than read.")
+
+
 def _hosts(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     found = {}
     for text in texts:

@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, Response
 
+from ottla_core.rest.authentication import Access, Authentication
 from ottla_core.rest.docs_page import docs_page
 from ottla_core.rest.error_answers import answer_http_exception, answer_request_error, error_answer
 from ottla_core.rest.errors import Elsewhere, RequestError
@@ -25,6 +26,7 @@ def surround(
     *,
     allowed_origins: Sequence[str],
     allowed_methods: Sequence[str],
+    access: Access | None = None,
     forward_patience_s: float = PATIENCE_S,
     request_timeout_s: float = REQUEST_TIMEOUT_S,
 ) -> None:
@@ -35,6 +37,7 @@ def surround(
         forwarder: sends on what another worker has to answer.
         allowed_origins: sites whose pages may use it, or ``*``; empty for none.
         allowed_methods: the methods that those may use; empty for `CORS_METHODS_DEFAULT`.
+        access: who may use it; None: whoever reaches it.
         forward_patience_s: how long a request waits for a successor of the worker that has to answer it.
         request_timeout_s: how long a request may take.
     """
@@ -57,6 +60,8 @@ def surround(
     # The layer that is added last is the outermost.
     app.add_middleware(EncodedPaths)
     app.add_middleware(ForwardRetries, patience_s=forward_patience_s)
+    if access is not None:
+        app.add_middleware(Authentication, access=access)
     if allowed_origins:
         app.add_middleware(
             CORSMiddleware,

@@ -8,7 +8,7 @@ disagree about who leads cannot send a request in circles.
 import asyncio
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import httpx
@@ -20,6 +20,7 @@ from ottla_core.rest.error_answers import error_answer
 from ottla_core.rest.errors import Conflict, Elsewhere, RequestError
 from ottla_core.rest.request_guard import REQUEST_TIMEOUT_S
 from ottla_core.rest.worker_connections import WorkerConnections
+from ottla_core.rest.worker_signatures import RequestSigner, sign_caller
 
 CONNECT_TIMEOUT_S = 5.0
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
@@ -72,12 +73,19 @@ class Forwarder:
         own_url: this worker's own URL, to which nothing is forwarded.
         tls: how workers with an https URL are trusted; by default as the system's authorities say.
         passed_headers: headers of requests that go along, beside `PASSED_REQUEST_HEADERS`.
+        signer: signs requests of known users; None where nobody is asked who they are.
     """
 
     def __init__(
-        self, own_url: str, tls: ssl.SSLContext | None = None, *, passed_headers: Sequence[str] = ()
+        self,
+        own_url: str,
+        tls: ssl.SSLContext | None = None,
+        *,
+        passed_headers: Sequence[str] = (),
+        signer: RequestSigner | None = None,
     ) -> None:
         self._own_url = own_url.rstrip("/")
+        self._signer = signer
         self._passed_headers = (*PASSED_REQUEST_HEADERS, *passed_headers)
         self._connections = WorkerConnections(tls, httpx.Timeout(REQUEST_TIMEOUT_S, connect=CONNECT_TIMEOUT_S))
 
@@ -97,9 +105,22 @@ class Forwarder:
         target = elsewhere.url.rstrip("/")
         if not target or target == self._own_url:
             raise Conflict("No worker is known that can answer this just now; there is probably a rebalance")
-        url = target + request.scope["raw_path"].decode("ascii") + "?" + with_hop(request.url.query, hop)
+        path = request.scope["raw_path"].decode("ascii") + "?" + with_hop(request.url.query, hop)
+        url = target + path
         headers = {key: request.headers[key] for key in self._passed_headers if key in request.headers}
+        headers |= self._signature(request, path)
         return await self._send(request, url, headers)
+
+    def _signature(self, request: Request, target: str) -> Mapping[str, str]:
+        """Return the headers that tell the other worker who asks; none where nobody was asked."""
+        caller = getattr(request.state, "caller", None)
+        if caller is None or self._signer is None:
+            return {}
+        body: bytes = getattr(request.state, "body", b"")
+        now_ms = int(time.time() * 1000)
+        return sign_caller(
+            self._signer, caller, method=request.method, target=target.encode("ascii"), body=body, now_ms=now_ms
+        )
 
     async def _send(self, request: Request, url: str, headers: dict[str, str]) -> Response:
         body: bytes = getattr(request.state, "body", b"")

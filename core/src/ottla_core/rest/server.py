@@ -15,20 +15,16 @@ import uvicorn
 from fastapi import FastAPI
 
 from ottla_core.background import start_awaited
-from ottla_core.errors import OttlaError
+from ottla_core.rest.client_certificates import CertificateProtocol
 from ottla_core.rest.settings import Listener, RestTls
+from ottla_core.rest.tls_files import RestError, server_context
 
 BACKLOG = 512
 CLOSE_TIMEOUT_S = 5
 KEEP_ALIVE_TIMEOUT_S = 30
 CONNECTIONS_MAX = 2000
-CLIENT_CERTIFICATES = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
 log = structlog.get_logger("rest")
-
-
-class RestError(OttlaError):
-    """The REST API cannot listen, or has ended by itself."""
 
 
 class RestServer:
@@ -49,7 +45,8 @@ class RestServer:
         self._serving: list[asyncio.Task[None]] = []
         try:
             if any(listener.scheme == "https" for listener in listeners):
-                self._tls = _server_tls(tls)
+                assert tls is not None, "an https listener without a certificate"
+                self._tls = server_context(tls)
             for listener in listeners:
                 bound = _bind(listener)
                 self._sockets.append((listener._replace(port=bound.getsockname()[1]), bound))
@@ -110,7 +107,7 @@ class RestServer:
     def _config(self, app: FastAPI, listener: Listener, *, with_lifespan: bool) -> uvicorn.Config:
         return uvicorn.Config(
             app,
-            http="h11",
+            http=CertificateProtocol,
             ws="none",
             lifespan="on" if with_lifespan else "off",
             log_config=None,
@@ -148,33 +145,6 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Take no signals."""
         yield
-
-
-def client_tls(tls: RestTls | None) -> ssl.SSLContext | None:
-    """Return how this worker speaks to others over https; None: as the system's authorities say.
-
-    Raises:
-        RestError: the certificate cannot be used.
-    """
-    if tls is None:
-        return None
-    try:
-        context = ssl.create_default_context(cafile=tls.authorities)
-        context.load_cert_chain(tls.certificate, tls.key, tls.key_password)
-    except (OSError, ssl.SSLError) as error:
-        raise RestError(f"cannot use the certificate {tls.certificate} to speak to workers: {error}") from None
-    return context
-
-
-def _server_tls(tls: RestTls | None) -> ssl.SSLContext:
-    assert tls is not None, "an https listener without a certificate"
-    try:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=tls.authorities)
-        context.load_cert_chain(tls.certificate, tls.key, tls.key_password)
-    except (OSError, ssl.SSLError) as error:
-        raise RestError(f"cannot use the certificate {tls.certificate} of https listeners: {error}") from None
-    context.verify_mode = CLIENT_CERTIFICATES[tls.client_certificates]
-    return context
 
 
 def _bind(listener: Listener) -> socket.socket:

@@ -1,13 +1,14 @@
 """Settings of the REST API: where it listens, how other workers reach it, TLS (Kafka's RestServerConfig)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from ottla_core.config import CommaSeparated, HostPort, ServiceConfig
+from ottla_core.config import CommaSeparated, HostPort
+from ottla_core.rest.access_settings import CERTIFICATE, RestAccessSettings
 
 DEFAULT_HOST = "127.0.0.1"
 """Whoever reaches the REST API may do what the worker can, with its rights."""
@@ -41,7 +42,7 @@ class RestTls:
 
     certificate: Path
     key: Path
-    key_password: str | None
+    key_password: str | None = field(repr=False)
     authorities: Path | None
     client_certificates: str
 
@@ -77,7 +78,7 @@ def _listeners(value: object) -> object:
 Listeners = Annotated[tuple[Listener, ...], BeforeValidator(_listeners)]
 
 
-class RestSettings(ServiceConfig):
+class RestSettings(RestAccessSettings):
     """What the REST API can be told."""
 
     listeners: Listeners = Field(
@@ -85,7 +86,7 @@ class RestSettings(ServiceConfig):
         alias="listeners",
         description="URLs that the REST API listens on, separated by commas: http://HOST:PORT or https://HOST:PORT. "
         "No host means every interface; port 0 takes any free one. Who reaches it may do everything, unless "
-        "listeners.https.ssl.client.auth asks for a certificate; other workers reach this one by it.",
+        "rest.authentication.methods or listeners.https.ssl.client.auth is set; other workers reach this one by it.",
     )
     rest_advertised_host_name: str | None = Field(
         None,
@@ -126,7 +127,10 @@ class RestSettings(ServiceConfig):
         description="Type of listeners.https.ssl.keystore.location: PEM.",
     )
     https_key_password: str | None = Field(
-        None, alias="listeners.https.ssl.key.password", description="Password of the https listeners' private key."
+        None,
+        alias="listeners.https.ssl.key.password",
+        repr=False,
+        description="Password of the https listeners' private key.",
     )
     https_truststore_location: Path | None = Field(
         None,
@@ -160,6 +164,16 @@ class RestSettings(ServiceConfig):
             raise ValueError(f"rest.advertised.listener: there is no {self.rest_advertised_listener} listener")
         if self.https_client_auth == "required" and self.https_truststore_location is None:
             raise ValueError("listeners.https.ssl.truststore.location: must be set to require clients' certificates")
+        if CERTIFICATE in self.rest_authentication_methods:
+            if "https" not in schemes or self.https_client_auth == "none":
+                raise ValueError(
+                    "listeners.https.ssl.client.auth: must be requested or required, on an https listener, for "
+                    "rest.authentication.methods=certificate"
+                )
+            if self.https_truststore_location is None:
+                raise ValueError(
+                    "listeners.https.ssl.truststore.location: must name the authorities of users' certificates"
+                )
         return self
 
     @property

@@ -29,6 +29,7 @@ from ottla_connect.herder.worker_client import WorkerClient
 from ottla_connect.processes.host import ProcessFailed, ProcessHost
 from ottla_connect.rest.application import create_application
 from ottla_connect.rest.options import RestOptions
+from ottla_connect.rest.resources import tasks
 from ottla_connect.state.keyed_log import LogError
 from ottla_connect.state.stores import Stores, open_distributed, open_standalone
 from ottla_connect.worker_counts import CountRequests, WorkerCounts
@@ -37,7 +38,10 @@ from ottla_core.build_info import source_commit
 from ottla_core.errors import OttlaError
 from ottla_core.lifecycle import run_service, wait_for_end
 from ottla_core.observe.logs import configure_logs
-from ottla_core.rest.server import RestServer, client_tls
+from ottla_core.rest.authentication import Access
+from ottla_core.rest.server import RestServer
+from ottla_core.rest.tls_files import client_tls
+from ottla_core.rest.worker_signatures import SharedKey
 
 PROGRAM = "ottla-connect"
 
@@ -97,7 +101,8 @@ async def run_worker(config: WorkerConfig, stop: asyncio.Event) -> None:
         await membership.start()
 
         options, tls = RestOptions.of(config), client_tls(config.rest_tls)
-        app = create_application(herder, own_url=url, options=options, forwarding_tls=tls)
+        access = _access(config, stores, counts)
+        app = create_application(herder, own_url=url, options=options, forwarding_tls=tls, access=access)
         app.add_middleware(CountRequests, counts=counts)
         await rest.serve(app)
         if config.shows_metrics:
@@ -166,6 +171,23 @@ def _membership(
         on_assigned=on_assigned,
         on_lost=counts.counting_losses(herder.on_lost),
         on_lease=worker.extend_lease,
+    )
+
+
+def _access(config: WorkerConfig, stores: Stores, counts: WorkerCounts) -> Access | None:
+    """Return who may use the REST API; what other workers ask is known by the session key in the config topic."""
+    if config.rest_access is None:
+        return None
+
+    def session_key() -> bytes | None:
+        key = stores.config.state.session_key
+        return None if key is None else key.key
+
+    return Access(
+        settings=config.rest_access,
+        signer=SharedKey(session_key),
+        counts=counts.access,
+        is_self_verifying=tasks.is_internal,
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ottla_connect.group.membership import Assignment, Revoked
+from ottla_core.rest.authentication import AccessCounts
 
 OnAssigned = Callable[[Assignment, Revoked], Awaitable[None]]
 OnLost = Callable[[], Awaitable[None]]
@@ -23,6 +24,7 @@ class WorkerCounts:
         memberships_lost: how often the worker lost its membership, and with it all its work.
         requests: REST requests by method and status.
         request_s: seconds of all requests.
+        access: requests that were refused for who asked.
     """
 
     rebalances: int = 0
@@ -30,6 +32,7 @@ class WorkerCounts:
     memberships_lost: int = 0
     requests: Counter[tuple[str, int]] = field(default_factory=Counter)
     request_s: float = 0.0
+    access: AccessCounts = field(default_factory=AccessCounts)
 
     def counting_assignments(self, on_assigned: OnAssigned) -> OnAssigned:
         """Return a callback that counts, and calls this one."""

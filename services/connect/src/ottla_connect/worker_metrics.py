@@ -73,6 +73,10 @@ def _show_group(metrics: Metrics, readings: WorkerReadings) -> None:
 def _show_requests(metrics: Metrics, counts: WorkerCounts) -> None:
     metrics.show("ottla_connect_rest_requests_total", lambda: requests(counts))
     metrics.show_value("ottla_connect_rest_request_time_seconds_total", lambda: counts.request_s)
+    metrics.show_value(
+        "ottla_connect_rest_failed_authentications_total", lambda: counts.access.failed_authentications
+    )
+    metrics.show_value("ottla_connect_rest_denials_total", lambda: counts.access.denials)
 
 
 def _reader(name: str, measured: Callable[[], Measured]) -> Callable[[], Observations]:

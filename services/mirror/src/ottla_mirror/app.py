@@ -20,7 +20,9 @@ from ottla_core.errors import OttlaError
 from ottla_core.lifecycle import run_service, wait_for_end
 from ottla_core.observe.logs import configure_logs
 from ottla_core.readiness import announce_ready
-from ottla_core.rest.server import RestServer, client_tls
+from ottla_core.rest.authentication import Access, AccessCounts
+from ottla_core.rest.server import RestServer
+from ottla_core.rest.tls_files import client_tls
 from ottla_mirror.config.mirror_config import PROGRAM, MirrorConfig
 from ottla_mirror.rest.application import create_application
 from ottla_mirror.start_check import check_flows
@@ -59,9 +61,12 @@ async def run_worker(config: MirrorConfig, stop: asyncio.Event) -> None:
         worker = MirrorWorker(config, url)
         closing.push_async_callback(worker.close)
         worker.start()
-        await rest.serve(create_application(worker, client_tls(config.worker.rest_tls)))
+        counts = AccessCounts()
+        access = config.worker.rest_access
+        asked = None if access is None else Access(settings=access, signer=worker.key, counts=counts)
+        await rest.serve(create_application(worker, client_tls(config.worker.rest_tls), asked))
         if config.worker.shows_metrics:
-            closing.callback(serve_metrics(config.worker, worker).close)
+            closing.callback(serve_metrics(config.worker, worker, counts).close)
         log.info("serving", url=url, targets=list(worker.targets), flows=list(config.flows))
         # What was imported stays; without it full collections are short, and there is one every few thousand batches.
         gc.collect()

@@ -13,6 +13,7 @@ from ottla_core.config import MetricsSettings
 from ottla_core.observe.catalogue.definition import ProcessRole
 from ottla_core.observe.metrics import Labels, Metrics
 from ottla_core.observe.publishing import publish_metrics
+from ottla_core.rest.authentication import AccessCounts
 from ottla_mirror.groups.group_reports import GroupReport, GroupState
 from ottla_mirror.rest.entities import PartitionStatus
 from ottla_mirror.rest.views import partition_status
@@ -36,7 +37,7 @@ PARTITION_READINGS: Final[Mapping[str, Callable[[PartitionStatus], float | None]
 }
 
 
-def serve_metrics(settings: MetricsSettings, worker: MirrorWorker) -> ExitStack:
+def serve_metrics(settings: MetricsSettings, worker: MirrorWorker, counts: AccessCounts) -> ExitStack:
     """Begin to show the metrics; closing what is returned ends it.
 
     Raises:
@@ -49,6 +50,8 @@ def serve_metrics(settings: MetricsSettings, worker: MirrorWorker) -> ExitStack:
     metrics.show("ottla_mirror_flow_problem", lambda: _flow_problems(worker))
     metrics.show("ottla_mirror_group_checkpoint_timestamp_seconds", lambda: _of_groups(worker, _translated_s))
     metrics.show("ottla_mirror_group_failed", lambda: _of_groups(worker, _failed))
+    metrics.show_value("ottla_mirror_rest_failed_authentications_total", lambda: counts.failed_authentications)
+    metrics.show_value("ottla_mirror_rest_denials_total", lambda: counts.denials)
     for name, read in PARTITION_READINGS.items():
         metrics.show(f"ottla_mirror_partition_{name}", _reader(worker, read))
     return publish_metrics(metrics, settings)

@@ -10,8 +10,9 @@ import httpx
 import pytest
 
 from ottla_connect.rest.application import create_application
-from ottla_core.rest.server import RestError, RestServer, client_tls
+from ottla_core.rest.server import RestServer
 from ottla_core.rest.settings import Listener, RestTls
+from ottla_core.rest.tls_files import RestError, client_tls
 from tests.unit.connect.rest.scripted_herder import ScriptedHerder
 
 ANY_PORT = Listener("http", "127.0.0.1", 0)

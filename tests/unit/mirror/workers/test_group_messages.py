@@ -26,9 +26,15 @@ WORK = Work(
 
 
 def test_states_and_assignments_come_back():
-    state = MemberState(url="http://w:1", flows=frozenset({"A->B", "C->B"}), held=WORK)
+    state = MemberState(url="http://w:1", flows=frozenset({"A->B", "C->B"}), held=WORK, key="a2V5")
     assert decode_state(encode_state(state)) == state
-    assignment = Assignment(work=WORK, totals={"A->B": 4}, leader_url="http://w:1", worker_urls=("http://w:1",))
+    assignment = Assignment(
+        work=WORK,
+        totals={"A->B": 4},
+        leader_url="http://w:1",
+        worker_urls=("http://w:1",),
+        worker_keys=("a2V5",),
+    )
     assert decode_assignment(encode_assignment(assignment)) == assignment
 
 

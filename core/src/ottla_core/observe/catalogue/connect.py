@@ -84,6 +84,11 @@ CONNECT: Final[tuple[MetricDefinition, ...]] = (
     _connect.counter("ottla_connect_memberships_lost_total", "Memberships lost."),
     _connect.counter("ottla_connect_rest_requests_total", "REST requests.", METHOD, STATUS),
     _connect.counter("ottla_connect_rest_request_time_seconds_total", "Time spent on REST requests."),
+    _connect.counter(
+        "ottla_connect_rest_failed_authentications_total",
+        "REST requests whose certificate, token or password was refused.",
+    ),
+    _connect.counter("ottla_connect_rest_denials_total", "REST requests of users who may only read."),
     _connect.gauge("ottla_connect_connectors", "Connectors of this worker.", STATE),
     _connect.gauge("ottla_connect_tasks", "Tasks of this worker.", CONNECTOR, STATE),
     *(_of_reading(reading, sentence) for reading, sentence in TASK_READINGS.items()),

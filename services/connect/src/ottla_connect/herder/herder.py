@@ -31,7 +31,7 @@ from ottla_connect.herder.plugin_catalog import PluginCatalog
 from ottla_connect.herder.reconciliation import UnitId
 from ottla_connect.herder.restarts import as_it_is_here, restart_plan
 from ottla_connect.herder.session_keys import SessionKeys
-from ottla_connect.herder.signatures import verify
+from ottla_connect.herder.signatures import KeyNotRead, verify
 from ottla_connect.herder.validation import Validation
 from ottla_connect.herder.views import CLASS_KEY, Views
 from ottla_connect.herder.worker import Worker
@@ -375,6 +375,6 @@ class WorkerHerder:
         """Check that a request between workers bears a valid signature (KIP-507); `RequestError` 403 if not."""
         key = self._state.session_key
         if key is None:
-            raise RequestError("This worker has not read the cluster's session key yet; try again shortly")
+            raise KeyNotRead("This worker has not read the cluster's session key yet; try again shortly")
         permitted = self._config.inter_worker_verification_algorithms
         verify(key.key, permitted, method=method, path=path, body=body, signature=signature, algorithm=algorithm)

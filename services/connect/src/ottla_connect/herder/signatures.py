@@ -24,6 +24,12 @@ class InvalidSignature(RequestError):
     status = 403
 
 
+class KeyNotRead(RequestError):
+    """The key of signatures is not known yet."""
+
+    status = 503
+
+
 def sign(key: bytes, algorithm: str, method: str, path: str, body: bytes) -> dict[str, str]:
     """Return the headers that sign a request.
 

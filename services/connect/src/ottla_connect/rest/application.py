@@ -22,6 +22,7 @@ from ottla_connect.rest.resources import (
     tasks,
     topics,
 )
+from ottla_core.rest.authentication import Access
 from ottla_core.rest.common_layers import surround
 from ottla_core.rest.forwarding import Forwarder
 
@@ -35,6 +36,7 @@ def create_application(
     own_url: str,
     options: RestOptions | None = None,
     forwarding_tls: ssl.SSLContext | None = None,
+    access: Access | None = None,
 ) -> FastAPI:
     """Return the application.
 
@@ -43,9 +45,15 @@ def create_application(
         own_url: the URL under which other workers reach this one.
         options: the worker's settings that concern it.
         forwarding_tls: how other workers with an https URL are trusted.
+        access: who may use it; None: whoever reaches it.
     """
     options = options or RestOptions()
-    forwarder = Forwarder(own_url, forwarding_tls, passed_headers=(SIGNATURE_HEADER, ALGORITHM_HEADER))
+    forwarder = Forwarder(
+        own_url,
+        forwarding_tls,
+        passed_headers=(SIGNATURE_HEADER, ALGORITHM_HEADER),
+        signer=None if access is None else access.signer,
+    )
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -71,6 +79,7 @@ def create_application(
         forwarder,
         allowed_origins=options.allowed_origins,
         allowed_methods=options.allowed_methods,
+        access=access,
         forward_patience_s=options.forward_patience_s,
         request_timeout_s=options.request_timeout_s,
     )

@@ -21,7 +21,7 @@ class WorkerSettings(MetricsSettings, RestSettings):
         alias="listeners",
         description="URLs that the REST API listens on, separated by commas: http://HOST:PORT or https://HOST:PORT. "
         "No host means every interface; port 0 takes any free one. Who reaches it may do everything, unless "
-        "listeners.https.ssl.client.auth asks for a certificate; other workers reach this one by it.",
+        "rest.authentication.methods or listeners.https.ssl.client.auth is set; other workers reach this one by it.",
     )
     clusters: CommaSeparated = Field(
         alias="clusters", min_length=1, description="Aliases of the clusters, separated by commas."

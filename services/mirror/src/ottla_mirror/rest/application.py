@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 import ottla_mirror
+from ottla_core.rest.authentication import Access
 from ottla_core.rest.common_layers import surround
 from ottla_core.rest.forwarding import Forwarder
 from ottla_mirror.rest import flows
@@ -16,14 +17,18 @@ from ottla_mirror.workers.mirror_worker import MirrorWorker
 DESCRIPTION = "Mirrors topics and groups from one Kafka cluster to another: flows, how they fare, what steers them."
 
 
-def create_application(worker: MirrorWorker, tls: ssl.SSLContext | None = None) -> FastAPI:
+def create_application(
+    worker: MirrorWorker, tls: ssl.SSLContext | None = None, access: Access | None = None
+) -> FastAPI:
     """Return the application.
 
     Args:
         worker: what answers.
         tls: how other workers with an https URL are trusted.
+        access: who may use it; None: whoever reaches it.
     """
-    forwarder, gathering = Forwarder(worker.url, tls), Gathering(worker.url, tls)
+    forwarder = Forwarder(worker.url, tls, signer=worker.key)
+    gathering = Gathering(worker.url, tls, worker.key)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -50,5 +55,6 @@ def create_application(worker: MirrorWorker, tls: ssl.SSLContext | None = None) 
         forwarder,
         allowed_origins=settings.allowed_origins,
         allowed_methods=settings.access_control_allow_methods,
+        access=access,
     )
     return app

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import time
 from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote, urlsplit
@@ -10,10 +11,13 @@ import httpx
 from pydantic import ValidationError
 
 from ottla_core.rest.worker_connections import WorkerConnections
+from ottla_core.rest.worker_signatures import RequestSigner, sign_caller
 from ottla_mirror.rest.views import FlowPart
 
 ANSWER_TIMEOUT_S: Final = 5.0
 PARTS_PATH: Final = "/internal/flows"
+WORKER: Final = "worker"
+"""For whom a worker asks on its own account."""
 
 
 class Gathering:
@@ -22,9 +26,11 @@ class Gathering:
     Args:
         own_url: this worker's.
         tls: how workers with an https URL are trusted; by default as the system's authorities say.
+        signer: signs what is asked.
     """
 
-    def __init__(self, own_url: str, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, own_url: str, tls: ssl.SSLContext | None, signer: RequestSigner) -> None:
+        self._signer = signer
         self._own_url = own_url
         self._connections = WorkerConnections(tls, httpx.Timeout(ANSWER_TIMEOUT_S))
 
@@ -41,7 +47,16 @@ class Gathering:
 
     async def _part(self, flow: str, url: str) -> FlowPart | str:
         try:
-            answer = await self._connections.client().get(f"{url}{PARTS_PATH}/{quote(flow, safe='')}")
+            path = f"{PARTS_PATH}/{quote(flow, safe='')}"
+            signature = sign_caller(
+                self._signer,
+                WORKER,
+                method="GET",
+                target=f"{path}?".encode(),
+                body=b"",
+                now_ms=int(time.time() * 1000),
+            )
+            answer = await self._connections.client().get(url + path, headers=signature)
             answer.raise_for_status()
             return FlowPart.model_validate_json(answer.content)
         except (httpx.HTTPError, ValidationError) as error:

@@ -59,11 +59,13 @@ class MemberState:
         url: where its REST API is.
         flows: the flows that it can copy.
         held: what it copies.
+        key: by which its requests to other workers are known; empty of a former version's.
     """
 
     url: str
     flows: frozenset[str]
     held: Work
+    key: str = ""
 
 
 def shares(

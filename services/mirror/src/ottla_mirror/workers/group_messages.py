@@ -25,17 +25,21 @@ class Assignment:
         totals: how many partitions all workers copy, by flow.
         leader_url: where the leader's REST API is.
         worker_urls: where all workers' are.
+        worker_keys: by which their requests are known.
     """
 
     work: Work = field(default_factory=Work)
     totals: Mapping[str, int] = field(default_factory=dict)
     leader_url: str = ""
     worker_urls: Sequence[str] = ()
+    worker_keys: Sequence[str] = ()
 
 
 def encode_state(state: MemberState) -> bytes:
     """Return what a worker says when it joins."""
-    return _encode({"url": state.url, "flows": sorted(state.flows), "held": _work_document(state.held)})
+    return _encode(
+        {"url": state.url, "flows": sorted(state.flows), "held": _work_document(state.held), "key": state.key}
+    )
 
 
 def decode_state(data: bytes) -> MemberState:
@@ -47,7 +51,10 @@ def decode_state(data: bytes) -> MemberState:
     try:
         document = json.loads(data)
         return MemberState(
-            url=document["url"], flows=frozenset(document["flows"]), held=_work_of(document.get("held", {}))
+            url=document["url"],
+            flows=frozenset(document["flows"]),
+            held=_work_of(document.get("held", {})),
+            key=str(document.get("key", "")),
         )
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise InvalidRecord(f"A worker says what is not understood: {error}") from error
@@ -61,6 +68,7 @@ def encode_assignment(assignment: Assignment) -> bytes:
             "totals": dict(assignment.totals),
             "leader_url": assignment.leader_url,
             "worker_urls": list(assignment.worker_urls),
+            "worker_keys": list(assignment.worker_keys),
         }
     )
 
@@ -80,6 +88,7 @@ def decode_assignment(data: bytes) -> Assignment:
             totals=document["totals"],
             leader_url=document["leader_url"],
             worker_urls=tuple(document["worker_urls"]),
+            worker_keys=tuple(str(each) for each in document.get("worker_keys", ())),
         )
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise InvalidRecord(f"The leader says what is not understood: {error}") from error

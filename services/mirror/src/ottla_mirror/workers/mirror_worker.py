@@ -11,6 +11,7 @@ from ottla_mirror.workers.clusters import FlowRefused
 from ottla_mirror.workers.flow_work import FlowWork
 from ottla_mirror.workers.memory_shares import MemoryShares
 from ottla_mirror.workers.target_worker import TargetWorker, UnusableFlow
+from ottla_mirror.workers.worker_keys import OwnKey
 
 
 class Unavailable(RequestError):
@@ -25,13 +26,20 @@ class MirrorWorker:
     Args:
         config: the worker's configuration.
         url: where its REST API is.
+
+    Attributes:
+        key: by which other workers know its requests, and it theirs.
     """
 
     def __init__(self, config: MirrorConfig, url: str) -> None:
         self.url = url
         self.config = config
         memory = MemoryShares(config.worker.memory_max_bytes)
-        self.targets = {alias: TargetWorker(config, alias, url, memory) for alias in config.targets}
+        self.key = OwnKey()
+        self.targets = {
+            alias: TargetWorker(config, alias, url, memory, public_key=self.key.public) for alias in config.targets
+        }
+        self.key.others = lambda: (key for target in self.targets.values() for key in target.assignment.worker_keys)
 
     def start(self) -> None:
         """Begin."""

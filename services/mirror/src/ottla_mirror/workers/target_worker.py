@@ -58,6 +58,7 @@ class TargetWorker:
         alias: the target.
         url: where this worker's REST API is.
         memory: of the worker, for the flows of all targets.
+        public_key: by which other workers know the requests of this one.
 
     Attributes:
         assignment: what the leader has said last.
@@ -65,7 +66,8 @@ class TargetWorker:
         is_ready: whether the target has answered and the flows are known.
     """
 
-    def __init__(self, config: MirrorConfig, alias: str, url: str, memory: MemoryShares) -> None:
+    def __init__(self, config: MirrorConfig, alias: str, url: str, memory: MemoryShares, *, public_key: str) -> None:
+        self._public_key = public_key
         self.alias = alias
         self.assignment = Assignment()
         self.problem = "it has not been reached yet"
@@ -266,7 +268,9 @@ class TargetWorker:
     # The group.
 
     def _state(self) -> bytes:
-        return encode_state(MemberState(url=self._url, flows=frozenset(self._flows), held=self.assignment.work))
+        return encode_state(
+            MemberState(url=self._url, flows=frozenset(self._flows), held=self.assignment.work, key=self._public_key)
+        )
 
     def _share_out(self, members: Mapping[str, bytes]) -> Mapping[str, bytes]:
         states: dict[str, MemberState] = {}
@@ -289,9 +293,16 @@ class TargetWorker:
             for each in some:
                 totals[each.flow] = totals.get(each.flow, 0) + 1
         urls = tuple(sorted({state.url for state in states.values()}))
+        keys = tuple(sorted({state.key for state in states.values() if state.key}))
         return {
             member: encode_assignment(
-                Assignment(work=Work(some, topics), totals=totals, leader_url=self._url, worker_urls=urls)
+                Assignment(
+                    work=Work(some, topics),
+                    totals=totals,
+                    leader_url=self._url,
+                    worker_urls=urls,
+                    worker_keys=keys,
+                )
             )
             for member, some in assigned.items()
         }

@@ -1,5 +1,7 @@
 """``/connectors/{connector}/tasks`` (Kafka's ConnectorsResource), and what workers ask the leader to store there."""
 
+import re
+
 from fastapi import APIRouter, Depends, Request
 
 from ottla_connect.herder.signatures import ALGORITHM_HEADER, SIGNATURE_HEADER
@@ -10,6 +12,8 @@ from ottla_connect.rest.options import TheHerder
 from ottla_connect.rest.resources.documented import ConnectorName, TaskNumber, errors
 from ottla_core.rest.errors import BadRequest, NotFound
 from ottla_core.rest.request_bodies import Body, check_media_type
+
+_INTERNAL = re.compile(r"/connectors/[^/]+/tasks")
 
 router = APIRouter(prefix="/connectors/{connector:segment}/tasks", tags=["tasks"])
 
@@ -53,6 +57,11 @@ async def put_task_configs(herder: TheHerder, connector: ConnectorName, body: Bo
     path = request.scope["raw_path"].decode("ascii")
     herder.check_signature(request.method, path, body, signature, algorithm)
     await herder.put_task_configs(connector, parse_task_configs(body))
+
+
+def is_internal(method: str, path: str) -> bool:
+    """Return whether only workers may make a request, by the path as it is sent; `put_task_configs` looks."""
+    return method in ("POST", "PUT") and _INTERNAL.fullmatch(path) is not None
 
 
 def task_id_of(connector: str, task: str) -> TaskId:

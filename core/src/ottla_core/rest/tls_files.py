@@ -1,0 +1,124 @@
+"""TLS of REST APIs, by files that may change: each handshake goes by the files as they are then.
+
+Files that cannot be used leave what was read before, and the log says why, once.
+"""
+
+import ssl
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import structlog
+
+from ottla_core.errors import OttlaError
+from ottla_core.rest.settings import RestTls
+
+CLIENT_CERTIFICATES = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+
+log = structlog.get_logger("rest")
+
+_State = tuple[tuple[int, int, int] | None, ...]
+
+
+class RestError(OttlaError):
+    """The REST API cannot listen, or has ended by itself."""
+
+
+class FileContext(ssl.SSLContext):
+    """A context that has each connection begin by the context which the files make."""
+
+    _files: Sequence[Path]
+    _load: Callable[[], ssl.SSLContext]
+    _loaded: ssl.SSLContext
+    _state: _State
+
+    @classmethod
+    def of(cls, protocol: int, files: Sequence[Path], load: Callable[[], ssl.SSLContext]) -> Self:
+        """Return a context.
+
+        Args:
+            protocol: `ssl.PROTOCOL_TLS_SERVER` or `ssl.PROTOCOL_TLS_CLIENT`.
+            files: the files that are looked at.
+            load: makes a context of them.
+
+        Raises:
+            RestError: they cannot be used.
+        """
+        context = cls(protocol)
+        context._files, context._load = files, load
+        context._state = context._look()
+        context._loaded = load()
+        return context
+
+    def wrap_bio(self, *arguments: Any, **named: Any) -> ssl.SSLObject:
+        """Begin a connection."""
+        return self._current().wrap_bio(*arguments, **named)
+
+    def wrap_socket(self, *arguments: Any, **named: Any) -> ssl.SSLSocket:
+        """Begin a connection on a socket."""
+        return self._current().wrap_socket(*arguments, **named)
+
+    def _current(self) -> ssl.SSLContext:
+        state = self._look()
+        if state != self._state:
+            self._state = state
+            try:
+                self._loaded = self._load()
+            except RestError as error:
+                log.error("the former certificate of the REST API stays in use", problem=str(error))
+            else:
+                log.info("the certificate of the REST API is read again", file=str(self._files[0]))
+        return self._loaded
+
+    def _look(self) -> _State:
+        return tuple(_state_of(path) for path in self._files)
+
+
+def server_context(tls: RestTls) -> ssl.SSLContext:
+    """Return how https listeners take connections.
+
+    Raises:
+        RestError: the certificate cannot be used.
+    """
+
+    def load() -> ssl.SSLContext:
+        context = _loaded(tls, ssl.Purpose.CLIENT_AUTH, "of https listeners")
+        context.verify_mode = CLIENT_CERTIFICATES[tls.client_certificates]
+        return context
+
+    return FileContext.of(ssl.PROTOCOL_TLS_SERVER, _files(tls), load)
+
+
+def client_tls(tls: RestTls | None) -> ssl.SSLContext | None:
+    """Return how this worker speaks to others over https; None: as the system's authorities say.
+
+    Raises:
+        RestError: the certificate cannot be used.
+    """
+    if tls is None:
+        return None
+    return FileContext.of(
+        ssl.PROTOCOL_TLS_CLIENT, _files(tls), lambda: _loaded(tls, ssl.Purpose.SERVER_AUTH, "to speak to workers")
+    )
+
+
+def _loaded(tls: RestTls, purpose: ssl.Purpose, use: str) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(purpose, cafile=tls.authorities)
+        # Without a password OpenSSL would ask for one at the terminal.
+        context.load_cert_chain(tls.certificate, tls.key, tls.key_password or "")
+    except (OSError, ssl.SSLError) as error:
+        raise RestError(f"cannot use the certificate {tls.certificate} {use}: {error}") from None
+    return context
+
+
+def _files(tls: RestTls) -> Sequence[Path]:
+    return [path for path in (tls.certificate, tls.key, tls.authorities) if path is not None]
+
+
+def _state_of(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
