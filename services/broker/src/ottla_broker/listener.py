@@ -25,7 +25,6 @@ from ottla_broker.quotas.connection_rates import ConnectionRates
 from ottla_broker.quotas.sampled_rate import RateWindow
 from ottla_broker.receive_buffer import BufferPool, RequestBudget
 from ottla_broker.sasl.exchange import Accepted
-from ottla_broker.sasl.sessions import FailureLog
 from ottla_broker.sasl_gate import SaslGate
 from ottla_broker.tls.handshake import Handshake, why_failed
 from ottla_broker.tls.tls_channel import TlsChannel
@@ -33,6 +32,7 @@ from ottla_core.background import start_recurring
 from ottla_core.clock import SystemClock
 from ottla_core.config import HostPort
 from ottla_core.errors import OttlaError
+from ottla_core.failure_log import FailureLog
 from ottla_core.plain_address import plain_address
 from ottla_core.principal import ANONYMOUS, Principal
 

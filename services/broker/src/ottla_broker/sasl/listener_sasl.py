@@ -19,8 +19,8 @@ from ottla_broker.sasl.password_file import PasswordFile
 from ottla_broker.sasl.plain import Plain
 from ottla_broker.sasl.sasl_settings import OAUTHBEARER, PLAIN, SaslSettings
 from ottla_broker.sasl.scram import Scram
-from ottla_broker.sasl.sessions import FailureLog
 from ottla_core.cluster.state.security import ScramMechanism
+from ottla_core.failure_log import FailureLog
 
 if TYPE_CHECKING:
     from ottla_core.tokens.key_source import BearerTokens
