@@ -8,6 +8,7 @@ from binascii import Error as NotBase64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
 
 READING_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 EVERYBODY: Final = "*"
@@ -44,6 +45,23 @@ def parse_administrators(text: str) -> frozenset[str]:
 def may(caller: Caller, method: str, administrators: frozenset[str]) -> bool:
     """Return whether a user may have a request of a method carried out."""
     return method in READING_METHODS or EVERYBODY in administrators or caller.name in administrators
+
+
+def is_of_another_site(method: str, headers: Mapping[str, str], allowed_origins: frozenset[str]) -> bool:
+    """Return whether a page of another site has a browser ask for a change.
+
+    A browser shows a certificate, or a password that it was told, for every page. Some changes need no body, so
+    that it asks nobody before it sends them.
+
+    Args:
+        method: of the request.
+        headers: by their names in lower case.
+        allowed_origins: sites whose pages may; `EVERYBODY` among them for all.
+    """
+    origin = headers.get("origin")
+    if origin is None or method in READING_METHODS or {origin, EVERYBODY} & allowed_origins:
+        return False
+    return urlsplit(origin).netloc != headers.get("host", "")
 
 
 def basic_credentials(header: str) -> tuple[str, str] | None:

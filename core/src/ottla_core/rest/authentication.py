@@ -1,14 +1,15 @@
 """The layer that asks everybody who they are, before a request reaches its resource, and what they may do.
 
-A user is known by a signed request of another worker, a certificate, a token, or a password, in this order. A failed
-attempt is counted, and answered after `FAILURE_DELAY_S`, in the same words whatever was wrong; the log says why.
+A request that another worker has signed names its user; any other one is known by the header ``Authorization``, a
+password or a token, or without that header by the connection's certificate. A failed attempt is counted, and answered
+after `FAILURE_DELAY_S`, in the same words whatever was wrong; the log says why.
 """
 
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -17,25 +18,42 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ottla_core.clock import SystemClock
 from ottla_core.distinguished_names import distinguished_name
+from ottla_core.failure_log import FailureLog
 from ottla_core.principal_mapping import MappingRule, principal_name
-from ottla_core.rest.access import OPEN_PATHS, Caller, basic_credentials, bearer_token, headers_of, may
+from ottla_core.rest.access import (
+    OPEN_PATHS,
+    Caller,
+    basic_credentials,
+    bearer_token,
+    headers_of,
+    is_of_another_site,
+    may,
+)
 from ottla_core.rest.access_settings import RestAccess
 from ottla_core.rest.basic_users import BasicUsers, TooManyAttempts
 from ottla_core.rest.client_certificates import certificate_of
 from ottla_core.rest.error_answers import error_answer
 from ottla_core.rest.errors import RequestError
-from ottla_core.rest.worker_signatures import SIGNATURE_HEADER, RequestSigner, SignedRequest, signed_request
+from ottla_core.rest.worker_signatures import (
+    OWN_ACCOUNT,
+    SIGNATURE_HEADER,
+    RequestSigner,
+    SeenNonces,
+    SignedRequest,
+    signed_request,
+)
 
 FAILURE_DELAY_S: Final = 1.0
 DELAYED_MAX: Final = 200
-"""So many failed attempts wait for their answers; further ones are refused before they are looked at."""
+"""So many failed attempts wait for their answers; further ones are answered at once."""
+RETRY_AFTER_S: Final = 2
 REALM: Final = "ottla"
-INTERNAL_PREFIX: Final = "/internal/"
+UNKNOWN, DENIED, BUSY = 401, 403, 503
 
 log = structlog.get_logger("rest")
 
-IsSelfVerifying = Callable[[str, str], bool]
-"""Whether a request, by method and path, bears a signature of its own that its resource verifies."""
+IsInternal = Callable[[str, str], bool]
+"""Whether only other workers may make a request, by method and path as they are sent."""
 
 
 @dataclass(slots=True)
@@ -54,31 +72,51 @@ class AccessCounts:
 class BadSignature(RequestError):
     """The body of a request between workers is not the one that was signed."""
 
-    status = 403
+    status = DENIED
 
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """Why nobody is known; for the log."""
+    """Why nobody is known; for the log. Empty: nothing was shown."""
 
     reason: str
 
 
-@dataclass(slots=True, kw_only=True)
 class Access:
     """What decides about requests.
 
-    Attributes:
+    Args:
         settings: who may do what.
         signer: knows what other workers have signed.
+        own_url: by which other workers know this one.
+        is_internal: which requests only other workers may make.
         counts: what failed.
-        is_self_verifying: which requests are let through, as their resources verify them.
+
+    Raises:
+        ConfigurationError: the users' file, or the authorities of the keys of tokens, cannot be read.
     """
 
-    settings: RestAccess
-    signer: RequestSigner
-    counts: AccessCounts = field(default_factory=AccessCounts)
-    is_self_verifying: IsSelfVerifying = lambda _method, _path: False
+    def __init__(
+        self,
+        settings: RestAccess,
+        signer: RequestSigner,
+        *,
+        own_url: str,
+        is_internal: IsInternal = lambda _method, _path: False,
+        counts: AccessCounts | None = None,
+    ) -> None:
+        self.settings = settings
+        self.signer = signer
+        self.own_url = own_url
+        self.is_internal = is_internal
+        self.counts = counts or AccessCounts()
+        self.seen = SeenNonces()
+        self.users = None if settings.users is None else BasicUsers(settings.users)
+        self.tokens = None
+        if settings.tokens is not None:
+            from ottla_core.tokens.key_source import BearerTokens  # noqa: PLC0415 - what it imports has its price
+
+            self.tokens = BearerTokens(settings.tokens, SystemClock())
 
 
 class Authentication:
@@ -87,19 +125,14 @@ class Authentication:
     Args:
         app: what answers.
         access: what decides.
+        allowed_origins: sites whose pages may make changes for users whom the browser makes known, or ``*``.
     """
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
+    def __init__(self, app: ASGIApp, access: Access, allowed_origins: Sequence[str] = ()) -> None:
         self._app = app
         self._access = access
-        self._counts = access.counts
-        self._settings = access.settings
-        self._users = None if self._settings.users is None else BasicUsers(self._settings.users)
-        self._tokens = None
-        if self._settings.tokens is not None:
-            from ottla_core.tokens.key_source import BearerTokens  # noqa: PLC0415 - what it imports has its price
-
-            self._tokens = BearerTokens(self._settings.tokens, SystemClock())
+        self._allowed_origins = frozenset(allowed_origins)
+        self._failures = FailureLog()
         self._delayed = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -109,75 +142,104 @@ class Authentication:
         method = scope["method"]
         path = scope["raw_path"].decode("ascii", errors="replace")
         path = path.removesuffix("/") or "/"
-        if path in OPEN_PATHS or self._access.is_self_verifying(method, path):
+        if path in OPEN_PATHS:
             return await self._app(scope, receive, send)
         headers = headers_of(scope["headers"])
+        is_internal = self._access.is_internal(method, path)
         signed = self._signed(scope, headers)
-        if signed is not None:
+        if signed is not None and (signed.caller == OWN_ACCOUNT or not is_internal):
             scope.setdefault("state", {})["caller"] = signed.caller
             return await self._app(scope, _Checked(receive, signed.body_digest), send)
-        if path.startswith(INTERNAL_PREFIX):
-            return await error_answer(403, "Internal request without a valid signature")(scope, receive, send)
-        caller = await self._caller(scope, headers)
+        if is_internal:
+            answer = error_answer(DENIED, "Internal request without a valid signature of a worker")
+            return await answer(scope, receive, send)
+        try:
+            caller = await self._caller(scope, headers)
+        except TooManyAttempts:
+            answer = error_answer(BUSY, "Too many passwords are being checked; try again shortly")
+            answer.headers["Retry-After"] = str(RETRY_AFTER_S)
+            return await answer(scope, receive, send)
         if isinstance(caller, _Failure):
             return await self._refuse(caller, scope, receive, send)
-        if not may(caller, method, self._settings.administrators):
-            self._counts.denials += 1
+        denial = self._denial(caller, method, headers)
+        if denial is not None:
+            self._access.counts.denials += 1
             log.warning("a request is denied", user=caller.name, method=method, path=path, client=scope["client"])
-            message = f"User:{caller.name} may only read; rest.administrators names those who may do everything"
-            return await error_answer(403, message)(scope, receive, send)
+            return await error_answer(DENIED, denial)(scope, receive, send)
         scope.setdefault("state", {})["caller"] = caller.name
         return await self._app(scope, receive, send)
 
     def _signed(self, scope: Scope, headers: Mapping[str, str]) -> SignedRequest | None:
         if SIGNATURE_HEADER not in headers:
             return None
-        target = scope["raw_path"] + b"?" + scope["query_string"]
         return signed_request(
-            self._access.signer, headers, method=scope["method"], target=target, now_ms=int(time.time() * 1000)
+            self._access.signer,
+            self._access.seen,
+            headers,
+            audience=self._access.own_url,
+            method=scope["method"],
+            target=scope["raw_path"] + b"?" + scope["query_string"],
+            now_ms=int(time.time() * 1000),
         )
 
     async def _caller(self, scope: Scope, headers: Mapping[str, str]) -> Caller | _Failure:
-        """Return who asks, by a certificate or what the header ``Authorization`` has."""
+        """Return who asks, by what the header ``Authorization`` has or by a certificate.
+
+        Raises:
+            TooManyAttempts: a password is not looked at, since so many are.
+        """
         shown = headers.get("authorization", "")
         if shown:
-            if self._delayed >= DELAYED_MAX:
-                return _Failure("too many attempts have failed just now")
             return await self._by_header(shown)
-        if self._settings.certificate_rules is not None:
-            certificate = certificate_of(scope)
-            if certificate is not None:
-                return _by_certificate(certificate, self._settings.certificate_rules)
+        if SIGNATURE_HEADER in headers:  # a certificate would be the other worker's, not the user's
+            return _Failure("no worker that is known has signed the request, or it came before")
+        rules = self._access.settings.certificate_rules
+        certificate = certificate_of(scope)
+        if rules is not None and certificate is not None:
+            return _by_certificate(certificate, rules)
         return _Failure("")
 
     async def _by_header(self, shown: str) -> Caller | _Failure:
         credentials, token = basic_credentials(shown), bearer_token(shown)
-        if credentials is not None and self._users is not None:
+        if credentials is not None and self._access.users is not None:
             user, password = credentials
-            try:
-                is_right = await self._users.check(user, password)
-            except TooManyAttempts:
-                return _Failure("too many passwords are being checked")
+            is_right = await self._access.users.check(user, password)
             return Caller(user) if is_right else _Failure("no such user, or not the user's password")
-        if token is not None and self._tokens is not None:
-            judgement = await self._tokens.judge(token)
-            return Caller(judgement.subject) if judgement.subject is not None else _Failure(judgement.reason)
+        if token is not None and self._access.tokens is not None:
+            judgement = await self._access.tokens.judge(token)
+            return Caller(judgement.subject) if judgement.subject else _Failure(judgement.reason or "it names nobody")
         return _Failure("the header Authorization has nothing of what is accepted here")
+
+    def _denial(self, caller: Caller, method: str, headers: Mapping[str, str]) -> str | None:
+        """Return why a user who is known may not have a request carried out; None if the user may."""
+        if not may(caller, method, self._access.settings.administrators):
+            return f"User:{caller.name} may only read; rest.administrators names those who may do everything"
+        if is_of_another_site(method, headers, self._allowed_origins):
+            return "A page of another site asks for a change; access.control.allow.origin names those that may"
+        return None
 
     async def _refuse(self, failure: _Failure, scope: Scope, receive: Receive, send: Send) -> None:
         if failure.reason:  # a request without credentials asks only what is accepted
-            self._counts.failed_authentications += 1
-            log.warning("an authentication failed", reason=failure.reason, client=scope["client"])
-            if self._delayed < DELAYED_MAX:
-                self._delayed += 1
-                try:
-                    await asyncio.sleep(FAILURE_DELAY_S)
-                finally:
-                    self._delayed -= 1
-        answer = error_answer(401, "Authentication is required")
-        for challenge in self._settings.challenges(REALM):
+            self._access.counts.failed_authentications += 1
+            left_out = self._failures.note(time.monotonic())
+            if left_out is not None:
+                log.warning(
+                    "an authentication failed", reason=failure.reason, client=scope["client"], left_out=left_out
+                )
+            await self._delay()
+        answer = error_answer(UNKNOWN, "Authentication is required")
+        for challenge in self._access.settings.challenges(REALM):
             answer.headers.append("WWW-Authenticate", challenge)
         await answer(scope, receive, send)
+
+    async def _delay(self) -> None:
+        if self._delayed >= DELAYED_MAX:
+            return
+        self._delayed += 1
+        try:
+            await asyncio.sleep(FAILURE_DELAY_S)
+        finally:
+            self._delayed -= 1
 
 
 class _Checked:

@@ -61,7 +61,7 @@ def surround(
     app.add_middleware(EncodedPaths)
     app.add_middleware(ForwardRetries, patience_s=forward_patience_s)
     if access is not None:
-        app.add_middleware(Authentication, access=access)
+        app.add_middleware(Authentication, access=access, allowed_origins=allowed_origins)
     if allowed_origins:
         app.add_middleware(
             CORSMiddleware,

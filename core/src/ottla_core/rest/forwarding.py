@@ -6,6 +6,7 @@ disagree about who leads cannot send a request in circles.
 """
 
 import asyncio
+import secrets
 import ssl
 import time
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from ottla_core.rest.error_answers import error_answer
 from ottla_core.rest.errors import Conflict, Elsewhere, RequestError
 from ottla_core.rest.request_guard import REQUEST_TIMEOUT_S
 from ottla_core.rest.worker_connections import WorkerConnections
-from ottla_core.rest.worker_signatures import RequestSigner, sign_caller
+from ottla_core.rest.worker_signatures import SIGNATURE_HEADER, RequestSigner, sign_caller
 
 CONNECT_TIMEOUT_S = 5.0
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
@@ -29,10 +30,12 @@ PATIENCE_S = 20.0
 """A worker that has died is replaced as soon as its session has run out, and the others have joined a rebalance."""
 RETRY_S = 0.5
 PASSED_REQUEST_HEADERS = ("authorization", "content-type")
+NONCE_BYTES = 16
+UNKNOWN_CALLER = 401
 
 
 class Unreached(Exception):
-    """A request was not carried out, because the worker that has to answer it has gone."""
+    """A request was not carried out: the worker that has to answer it has gone, or does not know this one yet."""
 
 
 class ForwardRetries:
@@ -61,8 +64,8 @@ class ForwardRetries:
                 return await self._app({**scope}, receive, send)
             except Unreached as unreached:
                 if time.monotonic() >= give_up_s:
-                    message = f"{unreached}. Another worker takes over after a rebalance; try again shortly"
-                    return await error_answer(Conflict.status, message)(scope, receive, send)
+                    answer = error_answer(Conflict.status, f"{unreached}; try again shortly")
+                    return await answer(scope, receive, send)
             await asyncio.sleep(RETRY_S)
 
 
@@ -106,45 +109,63 @@ class Forwarder:
         if not target or target == self._own_url:
             raise Conflict("No worker is known that can answer this just now; there is probably a rebalance")
         path = request.scope["raw_path"].decode("ascii") + "?" + with_hop(request.url.query, hop)
-        url = target + path
+        url = httpx.URL(target + path)
         headers = {key: request.headers[key] for key in self._passed_headers if key in request.headers}
-        headers |= self._signature(request, path)
+        headers |= self._signature(request, target, url.raw_path)
         return await self._send(request, url, headers)
 
-    def _signature(self, request: Request, target: str) -> Mapping[str, str]:
+    def _signature(self, request: Request, audience: str, target: bytes) -> Mapping[str, str]:
         """Return the headers that tell the other worker who asks; none where nobody was asked."""
         caller = getattr(request.state, "caller", None)
         if caller is None or self._signer is None:
             return {}
         body: bytes = getattr(request.state, "body", b"")
-        now_ms = int(time.time() * 1000)
-        return sign_caller(
-            self._signer, caller, method=request.method, target=target.encode("ascii"), body=body, now_ms=now_ms
+        return freshly_signed(
+            self._signer, caller, audience=audience, method=request.method, target=target, body=body
         )
 
-    async def _send(self, request: Request, url: str, headers: dict[str, str]) -> Response:
+    async def _send(self, request: Request, url: httpx.URL, headers: dict[str, str]) -> Response:
         body: bytes = getattr(request.state, "body", b"")
-        client = self._connections.client()
+        client, host = self._connections.client(), url.netloc.decode()
         try:
             async with client.stream(request.method, url, content=body or None, headers=headers) as received:
                 content = bytearray()
                 async for chunk in received.aiter_bytes():
                     content += chunk
                     if len(content) > ANSWER_BYTES_MAX:
-                        raise RequestError(f"the answer of {_host(url)} has more than {ANSWER_BYTES_MAX:,} bytes")
+                        raise RequestError(f"the answer of {host} has more than {ANSWER_BYTES_MAX:,} bytes")
         except httpx.HTTPError as error:
             reason = str(error) or type(error).__name__
-            refusal = f"The request could not be forwarded to {_host(url)}: {reason}"
+            refusal = f"The request could not be forwarded to {host}: {reason}"
             # A change that may have been made is not made again: another user's, made in between, would be lost.
             if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-                raise Unreached(refusal) from None
+                raise Unreached(f"{refusal}. Another worker takes over after a rebalance") from None
             raise RequestError(f"{refusal}. It may have been carried out all the same") from None
+        if received.status_code == UNKNOWN_CALLER and SIGNATURE_HEADER in headers:
+            # It has not heard yet of the key by which this was signed, and has not carried it out.
+            raise Unreached(f"{host} does not know the signature of {self._own_url} yet, as after a rebalance")
         answer = Response(bytes(content), received.status_code)
         if (media_type := received.headers.get("content-type")) is not None:
             answer.headers["content-type"] = media_type
         if (location := received.headers.get("location")) is not None:
             answer.headers["location"] = str(request.base_url).rstrip("/") + urlsplit(location).path
         return answer
+
+
+def freshly_signed(
+    signer: RequestSigner, caller: str, *, audience: str, method: str, target: bytes, body: bytes = b""
+) -> Mapping[str, str]:
+    """Return the headers that sign a request which is sent now; see `sign_caller`."""
+    return sign_caller(
+        signer,
+        caller,
+        audience=audience,
+        method=method,
+        target=target,
+        body=body,
+        nonce=secrets.token_hex(NONCE_BYTES),
+        now_ms=int(time.time() * 1000),
+    )
 
 
 def next_hop(forward: str | None) -> str:
@@ -167,7 +188,3 @@ def with_hop(query: str, hop: str) -> str:
     """Return a URL's query with another value of `FORWARD`."""
     pairs = [(key, value) for key, value in parse_qsl(query, keep_blank_values=True) if key != FORWARD]
     return urlencode([*pairs, (FORWARD, hop)])
-
-
-def _host(url: str) -> str:
-    return urlsplit(url).netloc

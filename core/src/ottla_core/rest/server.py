@@ -13,9 +13,12 @@ from collections.abc import Iterator, Sequence
 import structlog
 import uvicorn
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from ottla_core.background import start_awaited
+from ottla_core.rest import listener_paths
 from ottla_core.rest.client_certificates import CertificateProtocol
+from ottla_core.rest.listener_paths import ListenerPaths
 from ottla_core.rest.settings import Listener, RestTls
 from ottla_core.rest.tls_files import RestError, server_context
 
@@ -33,21 +36,30 @@ class RestServer:
     Args:
         listeners: the addresses; a port of 0 takes any that is free.
         tls: what https listeners need.
+        admin_listeners: addresses for administration alone; None: the others have it, too.
 
     Raises:
         RestError: an address cannot be bound, or the certificate cannot be used.
     """
 
-    def __init__(self, listeners: Sequence[Listener], tls: RestTls | None = None) -> None:
+    def __init__(
+        self,
+        listeners: Sequence[Listener],
+        tls: RestTls | None = None,
+        admin_listeners: Sequence[Listener] | None = None,
+    ) -> None:
         self._tls: ssl.SSLContext | None = None
+        self._has_own_administration = admin_listeners is not None
+        self._users_listeners = len(listeners)
         self._sockets: list[tuple[Listener, socket.socket]] = []
         self._servers: list[_Server] = []
         self._serving: list[asyncio.Task[None]] = []
         try:
-            if any(listener.scheme == "https" for listener in listeners):
+            every = [*listeners, *(admin_listeners or ())]
+            if any(listener.scheme == "https" for listener in every):
                 assert tls is not None, "an https listener without a certificate"
                 self._tls = server_context(tls)
-            for listener in listeners:
+            for listener in every:
                 bound = _bind(listener)
                 self._sockets.append((listener._replace(port=bound.getsockname()[1]), bound))
         except RestError:
@@ -75,7 +87,8 @@ class RestServer:
         """
         for number, (listener, bound) in enumerate(self._sockets):
             # The application is started and stopped once, by the first of its servers.
-            server = _Server(self._config(app, listener, with_lifespan=number == 0))
+            served = self._served(app, is_of_users=number < self._users_listeners)
+            server = _Server(self._config(served, listener, with_lifespan=number == 0))
             self._servers.append(server)
             self._serving.append(start_awaited("REST server", server.serve([bound])))
         answering = start_awaited("start of the REST servers", self._all_answer())
@@ -104,7 +117,13 @@ class RestServer:
         for server in self._servers:
             await server.answering.wait()
 
-    def _config(self, app: FastAPI, listener: Listener, *, with_lifespan: bool) -> uvicorn.Config:
+    def _served(self, app: FastAPI, *, is_of_users: bool) -> ASGIApp:
+        """Return what a listener has of the application."""
+        if not self._has_own_administration:
+            return app
+        return ListenerPaths(app, listener_paths.is_of_users if is_of_users else listener_paths.is_of_administration)
+
+    def _config(self, app: ASGIApp, listener: Listener, *, with_lifespan: bool) -> uvicorn.Config:
         return uvicorn.Config(
             app,
             http=CertificateProtocol,

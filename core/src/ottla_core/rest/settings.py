@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, Final, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from ottla_core.config import CommaSeparated, HostPort
 from ottla_core.rest.access_settings import CERTIFICATE, RestAccessSettings
@@ -13,6 +13,18 @@ from ottla_core.rest.access_settings import CERTIFICATE, RestAccessSettings
 DEFAULT_HOST = "127.0.0.1"
 """Whoever reaches the REST API may do what the worker can, with its rights."""
 DEFAULT_PORT = 8083
+REST_EXTENSIONS = (
+    "REST extensions are Java classes, which cannot be loaded here; in place of BasicAuthSecurityRestExtension set "
+    "rest.authentication.methods=basic and rest.basic.users.location"
+)
+"""Why Kafka's setting rest.extension.classes is refused."""
+PROTOCOLS: Final = ("TLSv1.2", "TLSv1.3")
+CIPHER_SUITES: Final = ("ECDHE+AESGCM", "ECDHE+CHACHA20")
+"""Of TLS 1.2, where nobody says otherwise: those with forward secrecy whose encryption authenticates, too."""
+NO_PEM: Final = (
+    "it is PEM; `openssl pkcs12 -in FILE.p12 -nodes -out FILE.pem` converts PKCS12, and `keytool -importkeystore "
+    "-srckeystore FILE.jks -destkeystore FILE.p12 -deststoretype PKCS12` what only Java reads"
+)
 WILDCARD_HOSTS = ("", "0.0.0.0", "::")  # noqa: S104 - recognised, not bound here
 
 
@@ -38,6 +50,8 @@ class RestTls:
         key_password: password of the key.
         authorities: PEM file with the authorities whose certificates are trusted, of clients and of other workers.
         client_certificates: none, requested or required.
+        protocols: of `PROTOCOLS`.
+        cipher_suites: of TLS 1.2, in OpenSSL's names.
     """
 
     certificate: Path
@@ -45,6 +59,8 @@ class RestTls:
     key_password: str | None = field(repr=False)
     authorities: Path | None
     client_certificates: str
+    protocols: tuple[str, ...] = PROTOCOLS
+    cipher_suites: tuple[str, ...] = CIPHER_SUITES
 
 
 def parse_listener(text: str) -> Listener:
@@ -75,6 +91,11 @@ def _listeners(value: object) -> object:
     return listeners
 
 
+def _admin_listeners(value: object) -> object:
+    return () if isinstance(value, str) and not value.strip() else _listeners(value)
+
+
+AdminListeners = Annotated[tuple[Listener, ...] | None, BeforeValidator(_admin_listeners)]
 Listeners = Annotated[tuple[Listener, ...], BeforeValidator(_listeners)]
 
 
@@ -87,6 +108,13 @@ class RestSettings(RestAccessSettings):
         description="URLs that the REST API listens on, separated by commas: http://HOST:PORT or https://HOST:PORT. "
         "No host means every interface; port 0 takes any free one. Who reaches it may do everything, unless "
         "rest.authentication.methods or listeners.https.ssl.client.auth is set; other workers reach this one by it.",
+    )
+    admin_listeners: AdminListeners = Field(
+        None,
+        alias="admin.listeners",
+        description="URLs that only /admin (log levels) and /health are served at, separated by commas; https as "
+        "listeners.https says. /admin is served there alone then, and nowhere if this is empty. By default listeners "
+        "serve both; those serve /health in any case.",
     )
     rest_advertised_host_name: str | None = Field(
         None,
@@ -118,12 +146,12 @@ class RestSettings(RestAccessSettings):
     https_keystore_location: Path | None = Field(
         None,
         alias="listeners.https.ssl.keystore.location",
-        description="PEM file with the private key and certificate chain of https listeners.",
+        description="PEM file with the private key and certificate chain of https listeners; read again when it "
+        "changes.",
     )
     https_keystore_type: str = Field(
         "PEM",
         alias="listeners.https.ssl.keystore.type",
-        pattern="^PEM$",
         description="Type of listeners.https.ssl.keystore.location: PEM.",
     )
     https_key_password: str | None = Field(
@@ -140,7 +168,6 @@ class RestSettings(RestAccessSettings):
     https_truststore_type: str = Field(
         "PEM",
         alias="listeners.https.ssl.truststore.type",
-        pattern="^PEM$",
         description="Type of listeners.https.ssl.truststore.location: PEM.",
     )
     https_client_auth: Literal["none", "requested", "required"] = Field(
@@ -149,20 +176,51 @@ class RestSettings(RestAccessSettings):
         description="Whether https clients need a certificate: none, requested or required.",
     )
 
+    https_protocols: CommaSeparated = Field(
+        PROTOCOLS,
+        alias="listeners.https.ssl.enabled.protocols",
+        description="Versions of TLS of https listeners, separated by commas.",
+    )
+    https_cipher_suites: CommaSeparated = Field(
+        CIPHER_SUITES,
+        alias="listeners.https.ssl.cipher.suites",
+        description="Cipher suites of TLS 1.2 of https listeners in OpenSSL's names, separated by commas.",
+    )
+
     @property
     def allowed_origins(self) -> tuple[str, ...]:
         """Return the origins whose pages may call the REST API."""
         origins = self.access_control_allow_origin.split(",")
         return tuple(origin.strip() for origin in origins if origin.strip())
 
+    @field_validator("https_keystore_type", "https_truststore_type")
+    @classmethod
+    def _check_type(cls, value: str) -> str:
+        if value.upper() != "PEM":
+            raise ValueError(NO_PEM)
+        return value
+
+    @field_validator("https_protocols")
+    @classmethod
+    def _check_protocols(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value or not set(value) <= set(PROTOCOLS):
+            raise ValueError(f"it is some of {', '.join(PROTOCOLS)}")
+        return value
+
+    def client_tls(self, _name: str) -> str | None:
+        """Return a setting of the worker's own clients; None where they have none of their own."""
+        return None
+
     @model_validator(mode="after")
     def _check_listeners(self) -> Self:
         schemes = {listener.scheme for listener in self.listeners}
-        if "https" in schemes and self.https_keystore_location is None:
+        tls = self.rest_tls
+        if "https" in self._schemes and tls is None:
             raise ValueError("listeners.https.ssl.keystore.location: must be set for an https listener")
         if self.rest_advertised_listener is not None and self.rest_advertised_listener not in schemes:
             raise ValueError(f"rest.advertised.listener: there is no {self.rest_advertised_listener} listener")
-        if self.https_client_auth == "required" and self.https_truststore_location is None:
+        trusts_clients = tls is not None and tls.authorities is not None
+        if self.https_client_auth == "required" and not trusts_clients:
             raise ValueError("listeners.https.ssl.truststore.location: must be set to require clients' certificates")
         if CERTIFICATE in self.rest_authentication_methods:
             if "https" not in schemes or self.https_client_auth == "none":
@@ -170,23 +228,38 @@ class RestSettings(RestAccessSettings):
                     "listeners.https.ssl.client.auth: must be requested or required, on an https listener, for "
                     "rest.authentication.methods=certificate"
                 )
-            if self.https_truststore_location is None:
+            if not trusts_clients:
                 raise ValueError(
                     "listeners.https.ssl.truststore.location: must name the authorities of users' certificates"
                 )
         return self
 
     @property
+    def _schemes(self) -> set[str]:
+        return {listener.scheme for listener in (*self.listeners, *(self.admin_listeners or ()))}
+
+    @property
     def rest_tls(self) -> RestTls | None:
-        """Return how https listeners prove who they are; None if it is not configured."""
-        if self.https_keystore_location is None:
+        """Return how https listeners prove who they are; None if it is not configured.
+
+        Without a key store of theirs the worker's own clients' stores are taken, as in Kafka's `SSLUtils`.
+        """
+        keystore, truststore = self.https_keystore_location, self.https_truststore_location
+        password = self.https_key_password
+        if keystore is None and "https" in self._schemes:
+            locations = (self.client_tls(f"ssl.{store}.location") for store in ("keystore", "truststore"))
+            keystore, others = (Path(each) if each else None for each in locations)
+            truststore, password = truststore or others, password or self.client_tls("ssl.key.password")
+        if keystore is None:
             return None
         return RestTls(
-            certificate=self.https_keystore_location,
-            key=self.https_keystore_location,
-            key_password=self.https_key_password,
-            authorities=self.https_truststore_location,
+            certificate=keystore,
+            key=keystore,
+            key_password=password,
+            authorities=truststore,
             client_certificates=self.https_client_auth,
+            protocols=self.https_protocols,
+            cipher_suites=self.https_cipher_suites,
         )
 
     @property

@@ -15,6 +15,8 @@ from ottla_core.rest.settings import RestTls
 
 CLIENT_CERTIFICATES = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
+VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+
 log = structlog.get_logger("rest")
 
 _State = tuple[tuple[int, int, int] | None, ...]
@@ -84,6 +86,13 @@ def server_context(tls: RestTls) -> ssl.SSLContext:
     def load() -> ssl.SSLContext:
         context = _loaded(tls, ssl.Purpose.CLIENT_AUTH, "of https listeners")
         context.verify_mode = CLIENT_CERTIFICATES[tls.client_certificates]
+        versions = sorted(VERSIONS[each] for each in tls.protocols)
+        context.minimum_version, context.maximum_version = versions[0], versions[-1]
+        try:
+            context.set_ciphers(":".join(tls.cipher_suites))
+        except ssl.SSLError:
+            suites = ", ".join(tls.cipher_suites)
+            raise RestError(f"listeners.https.ssl.cipher.suites={suites}: OpenSSL knows none of them") from None
         return context
 
     return FileContext.of(ssl.PROTOCOL_TLS_SERVER, _files(tls), load)

@@ -73,7 +73,7 @@ async def run_worker(config: WorkerConfig, stop: asyncio.Event) -> None:
         WorkerFailed: it cannot start, or not go on.
     """
     async with AsyncExitStack() as closing:
-        rest = RestServer(config.listeners, config.rest_tls)
+        rest = RestServer(config.listeners, config.rest_tls, config.admin_listeners)
         closing.push_async_callback(rest.close)
         url = config.advertised_url(rest.port_of(config.advertised_listener), socket.getfqdn())
         host = ProcessHost()
@@ -85,14 +85,18 @@ async def run_worker(config: WorkerConfig, stop: asyncio.Event) -> None:
 
         stores = open_standalone(config) if config.standalone else open_distributed(config)
         catalog = PluginCatalog(host, config.raw)
-        client = WorkerClient(config, lambda: stores.config.state.session_key, client_tls(config.rest_tls))
+        counts = WorkerCounts()
+        signer = SharedKey(lambda: _key_of(stores))
+        access = _access(config, url, signer, counts)
+        client = WorkerClient(
+            config, lambda: stores.config.state.session_key, signer=signer, tls=client_tls(config.rest_tls)
+        )
         closing.push_async_callback(client.close)
         commit = await asyncio.to_thread(source_commit)
         server = ServerInfo(version=ottla_connect.__version__, commit=commit, kafka_cluster_id=cluster_id)
         herder, worker = _herder(config, url, host=host, stores=stores, catalog=catalog, client=client, server=server)
         await _start_stores(stores, herder)
         closing.push_async_callback(stores.close)
-        counts = WorkerCounts()
         membership = _membership(config, url, herder, worker, counts)
         herder.join(membership)
         await catalog.refresh()
@@ -101,7 +105,6 @@ async def run_worker(config: WorkerConfig, stop: asyncio.Event) -> None:
         await membership.start()
 
         options, tls = RestOptions.of(config), client_tls(config.rest_tls)
-        access = _access(config, stores, counts)
         app = create_application(herder, own_url=url, options=options, forwarding_tls=tls, access=access)
         app.add_middleware(CountRequests, counts=counts)
         await rest.serve(app)
@@ -144,6 +147,12 @@ def _herder(
     return herder, worker
 
 
+def _key_of(stores: Stores) -> bytes | None:
+    """Return the session key in the config topic, by which workers know each other's requests."""
+    key = stores.config.state.session_key
+    return None if key is None else key.key
+
+
 async def _start_host(host: ProcessHost) -> None:
     try:
         await host.start()
@@ -174,21 +183,15 @@ def _membership(
     )
 
 
-def _access(config: WorkerConfig, stores: Stores, counts: WorkerCounts) -> Access | None:
-    """Return who may use the REST API; what other workers ask is known by the session key in the config topic."""
+def _access(config: WorkerConfig, url: str, signer: SharedKey, counts: WorkerCounts) -> Access | None:
+    """Return who may use the REST API; None if nobody is asked.
+
+    Raises:
+        ConfigurationError: a file that says who may cannot be read.
+    """
     if config.rest_access is None:
         return None
-
-    def session_key() -> bytes | None:
-        key = stores.config.state.session_key
-        return None if key is None else key.key
-
-    return Access(
-        settings=config.rest_access,
-        signer=SharedKey(session_key),
-        counts=counts.access,
-        is_self_verifying=tasks.is_internal,
-    )
+    return Access(config.rest_access, signer, own_url=url, is_internal=tasks.is_internal, counts=counts.access)
 
 
 def _readings(

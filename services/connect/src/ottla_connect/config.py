@@ -31,7 +31,7 @@ from ottla_core.config import (
     written_settings,
 )
 from ottla_core.environment_settings import variable_name
-from ottla_core.rest.settings import RestSettings
+from ottla_core.rest.settings import REST_EXTENSIONS, RestSettings
 from ottla_core.trace_settings import TraceSettings
 from ottla_sdk import Problem
 from ottla_sdk.kafka.client_settings import ClientSettingError, librdkafka_settings
@@ -56,12 +56,11 @@ SignatureAlgorithm = Literal["HmacMD5", "HmacSHA1", "HmacSHA224", "HmacSHA256", 
 # Settings of Kafka's workers that cannot mean anything here.
 REFUSED = {
     "config.storage.partitions": "the config topic always has one partition; remove it",
-    "admin.listeners": "the REST API has no listeners of its own for administration; put a proxy before it",
     "internal.key.converter": "the internal topics always hold JSON; remove it",
     "internal.value.converter": "the internal topics always hold JSON; remove it",
     "plugin.discovery": "plugins are Python packages, found by their entry points; remove it",
     "plugin.path": "plugins are Python packages: install them with pip beside the worker, and remove this",
-    "rest.extension.classes": "REST extensions are Java classes, which cannot be loaded here",
+    "rest.extension.classes": REST_EXTENSIONS,
 }
 
 
@@ -217,8 +216,10 @@ class WorkerConfig(
             if "${" in value
         ]
         problems += client_problems("", own)
+        fields = cls.fields_by_key()  # admin.listeners is none of the clients' for administration
+        clients = {key: value for key, value in values.items() if key not in fields}
         for kind in ("producer", "consumer", "admin"):
-            problems += client_problems(f"{kind}.", _below(f"{kind}.", values))
+            problems += client_problems(f"{kind}.", _below(f"{kind}.", clients))
         problems += [
             f"{store}.storage.cleanup.policy: internal topics are always compacted; remove it"
             for store in ("config", "offset", "status")
@@ -347,6 +348,10 @@ class WorkerConfig(
         if text is not None and not (text.isdecimal() and int(text) > 0):
             raise ClientSettingError([Problem("max.poll.records", f"write a positive number, not {text!r}")])
         return DEFAULT_POLL_RECORDS_MAX if text is None else int(text)
+
+    def client_tls(self, name: str) -> str | None:
+        """Return a setting of TLS of the worker's own clients, which is its listeners' as well without others."""
+        return self._open.get(name)
 
     @property
     def _open(self) -> dict[str, str]:

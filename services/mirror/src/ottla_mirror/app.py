@@ -25,6 +25,7 @@ from ottla_core.rest.server import RestServer
 from ottla_core.rest.tls_files import client_tls
 from ottla_mirror.config.mirror_config import PROGRAM, MirrorConfig
 from ottla_mirror.rest.application import create_application
+from ottla_mirror.rest.gathering import is_internal
 from ottla_mirror.start_check import check_flows
 from ottla_mirror.worker_metrics import serve_metrics
 from ottla_mirror.workers.mirror_worker import MirrorWorker
@@ -54,7 +55,7 @@ async def run_worker(config: MirrorConfig, stop: asyncio.Event) -> None:
     for note in config.notes:
         log.info("setting without effect", setting=note.partition(":")[0], reason=note.partition(": ")[2])
     async with AsyncExitStack() as closing:
-        rest = RestServer(config.worker.listeners, config.worker.rest_tls)
+        rest = RestServer(config.worker.listeners, config.worker.rest_tls, config.worker.admin_listeners)
         closing.push_async_callback(rest.close)
         await check_flows(config)
         url = config.worker.advertised_url(rest.port_of(config.worker.advertised_listener), socket.getfqdn())
@@ -63,7 +64,11 @@ async def run_worker(config: MirrorConfig, stop: asyncio.Event) -> None:
         worker.start()
         counts = AccessCounts()
         access = config.worker.rest_access
-        asked = None if access is None else Access(settings=access, signer=worker.key, counts=counts)
+        asked = (
+            None
+            if access is None
+            else Access(access, worker.key, own_url=url, is_internal=is_internal, counts=counts)
+        )
         await rest.serve(create_application(worker, client_tls(config.worker.rest_tls), asked))
         if config.worker.shows_metrics:
             closing.callback(serve_metrics(config.worker, worker, counts).close)

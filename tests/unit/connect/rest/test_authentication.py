@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -17,14 +18,15 @@ from ottla_connect.herder.signatures import sign
 from ottla_connect.rest.application import create_application
 from ottla_connect.rest.resources import tasks
 from ottla_core.principal_mapping import parse_mapping_rules
-from ottla_core.rest import authentication
+from ottla_core.rest import authentication, basic_users
 from ottla_core.rest.access_settings import RestAccess
 from ottla_core.rest.authentication import Access
+from ottla_core.rest.forwarding import freshly_signed
 from ottla_core.rest.password_hashes import hash_of
 from ottla_core.rest.server import RestServer
 from ottla_core.rest.settings import Listener, RestTls
 from ottla_core.rest.tls_files import client_tls
-from ottla_core.rest.worker_signatures import SharedKey, sign_caller
+from ottla_core.rest.worker_signatures import OWN_ACCOUNT, SIGNATURE_HEADER, SharedKey
 from ottla_core.tokens.token_claims import BearerSettings, ClaimRules
 from tests.support.servers.issuer import Issuer
 from tests.unit.connect.rest.scripted_herder import SESSION_KEY, ScriptedHerder
@@ -99,9 +101,10 @@ async def workers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Wor
     made = Workers(folder, authority, [], [], [], issuer)
     for _ in range(2):
         server = RestServer([Listener("https", "127.0.0.1", 0)], tls)
-        access = Access(settings=settings, signer=SharedKey(lambda: SESSION_KEY), is_self_verifying=tasks.is_internal)
+        url, signer = str(server.bound[0]), SharedKey(lambda: SESSION_KEY)
+        access = Access(settings, signer, own_url=url, is_internal=tasks.is_internal)
         herder = ScriptedHerder()
-        app = create_application(herder, own_url=str(server.bound[0]), forwarding_tls=client_tls(tls), access=access)
+        app = create_application(herder, own_url=url, forwarding_tls=client_tls(tls), access=access)
         await server.serve(app)
         made.servers.append(server)
         made.accesses.append(access)
@@ -179,34 +182,80 @@ async def test_a_token_names_its_user(workers):
             assert answer.status_code == 401
 
 
-async def test_a_signed_request_counts_with_the_body_that_was_signed_only(workers):
-    signed = sign_caller(
-        SharedKey(lambda: SESSION_KEY), "ann", method="POST", target=b"/connectors?forward=false",
-        body=b'{"name": "a"}', now_ms=int(datetime.now(UTC).timestamp() * 1000),
+def signed_by_a_worker(workers, caller, path, body, *, method="POST", audience=1):
+    headers = freshly_signed(
+        SharedKey(lambda: SESSION_KEY), caller, audience=workers.url(audience), method=method,
+        target=path.encode(), body=body,
     )  # fmt: skip
+    return {**headers, "Content-Type": "application/json"}
+
+
+async def test_a_signed_request_counts_once_at_one_worker_with_the_body_that_was_signed(workers):
+    path, body = "/connectors?forward=false", json.dumps(NEW).encode()
     async with workers.client() as client:
         client.base_url = httpx.URL(workers.url(1))
-        answer = await client.post("/connectors?forward=false", json=NEW, headers=signed)
-        assert answer.status_code == 403
+        signed = signed_by_a_worker(workers, "ann", path, b'{"name": "a"}')
+        assert (await client.post(path, content=body, headers=signed)).status_code == 403
+        forged = {**signed, SIGNATURE_HEADER: "0" * 64}
+        assert (await client.post(path, content=body, headers=forged)).status_code == 401
+        for_another = signed_by_a_worker(workers, "ann", path, body, audience=0)
+        assert (await client.post(path, content=body, headers=for_another)).status_code == 401
         assert not workers.herders[1].configs
-        forged = {**signed, "x-ottla-caller-signature": "0" * 64}
-        assert (await client.post("/connectors?forward=false", json=NEW, headers=forged)).status_code == 401
+        signed = signed_by_a_worker(workers, "ann", path, body)
+        assert (await client.post(path, content=body, headers=signed)).status_code == 201
+        workers.herders[1].configs.clear()
+        assert (await client.post(path, content=body, headers=signed)).status_code == 401, "it came before"
+        assert not workers.herders[1].configs
 
 
-async def test_what_workers_alone_may_ask_needs_their_signature_and_no_user(workers):
+async def test_a_bad_signature_is_not_made_good_by_a_workers_certificate(workers):
+    async with workers.client("ops") as client:
+        client.base_url = httpx.URL(workers.url(1))
+        signed = signed_by_a_worker(workers, "ann", "/connectors", b"", method="GET", audience=0)
+        assert (await client.get("/connectors", headers=signed)).status_code == 401
+        assert (await client.get("/connectors", headers=signed | basic("bob", "bobs"))).status_code == 200
+
+
+async def test_what_workers_alone_may_ask_needs_their_signatures_and_no_user(workers):
     path, body = "/connectors/x/tasks", b"[]"
+    by_session_key = sign(SESSION_KEY, "HmacSHA256", "POST", path, body)
     async with workers.client("ops") as client:
         client.base_url = httpx.URL(workers.url(1))
         await client.post("/connectors", json=NEW)
-        sent = {"Content-Type": "application/json"}
-        assert (await client.post(path, content=body, headers=sent)).status_code == 400
-        bad = sent | sign(b"another key", "HmacSHA256", "POST", path, body)
+        sent = {"Content-Type": "application/json"} | by_session_key
+        assert (await client.post(path, content=body, headers=sent)).status_code == 403
+        for_a_user = signed_by_a_worker(workers, "ann", path, body) | by_session_key
+        assert (await client.post(path, content=body, headers=for_a_user)).status_code == 403
+        bad = signed_by_a_worker(workers, OWN_ACCOUNT, path, body)
+        assert (await client.post(path, content=body, headers=bad)).status_code == 400
+        bad |= sign(b"another key", "HmacSHA256", "POST", path, body)
+        assert (await client.post(path, content=body, headers=bad)).status_code == 403, "it came before"
+        bad |= signed_by_a_worker(workers, OWN_ACCOUNT, path, body)
         assert (await client.post(path, content=body, headers=bad)).status_code == 403
-        assert (await client.get("/internal/anything")).status_code == 403
     async with workers.client() as client:
         client.base_url = httpx.URL(workers.url(1))
-        good = sent | sign(SESSION_KEY, "HmacSHA256", "POST", path, body)
+        good = signed_by_a_worker(workers, OWN_ACCOUNT, path, body) | by_session_key
         assert (await client.post(path, content=body, headers=good)).status_code == 204
+
+
+async def test_a_page_of_another_site_changes_nothing_for_a_user_whom_the_browser_makes_known(workers):
+    async with workers.client("ops") as client:
+        await client.post("/connectors", json=NEW)
+        foreign = {"Origin": "https://evil.example"}
+        assert (await client.post("/connectors/x/restart", headers=foreign)).status_code == 403
+        assert (await client.get("/connectors", headers=foreign)).status_code == 200
+        own = {"Origin": workers.url()}
+        assert (await client.post("/connectors/x/restart", headers=own)).status_code != 403
+
+
+async def test_who_is_known_is_served_while_many_guess_passwords(workers, monkeypatch):
+    monkeypatch.setattr(basic_users, "CHECKS_WAITING_MAX", 2)
+    async with workers.client() as client:
+        assert (await client.get("/", headers=basic("bob", "bobs"))).status_code == 200
+        guesses = [client.get("/", headers=basic("bob", f"guess {number}")) for number in range(12)]
+        answers = asyncio.gather(*guesses)
+        assert (await client.get("/", headers=basic("bob", "bobs"))).status_code == 200
+        assert {each.status_code for each in await answers} == {401, 503}
 
 
 async def test_users_whose_passwords_changed_are_read_again_and_a_bad_file_changes_nothing(workers):

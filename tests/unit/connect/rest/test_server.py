@@ -1,6 +1,7 @@
 """Listening: before serving, on several addresses, with TLS, and to a graceful end."""
 
 import asyncio
+import contextlib
 import socket
 import ssl
 import subprocess
@@ -10,6 +11,7 @@ import httpx
 import pytest
 
 from ottla_connect.rest.application import create_application
+from ottla_core.rest import client_certificates
 from ottla_core.rest.server import RestServer
 from ottla_core.rest.settings import Listener, RestTls
 from ottla_core.rest.tls_files import RestError, client_tls
@@ -57,6 +59,43 @@ async def test_a_request_that_is_being_answered_when_the_end_comes_is_finished()
         await closing
         with pytest.raises(httpx.ConnectError):
             await client.get("/health")
+
+
+async def test_administration_has_addresses_of_its_own_if_these_are_set():
+    server = RestServer([ANY_PORT], None, [ANY_PORT])
+    await server.serve(create_application(ScriptedHerder(), own_url=""))
+    users, administration = (str(bound) for bound in server.bound)
+    async with httpx.AsyncClient(trust_env=False) as client:
+        assert (await client.get(f"{users}/connectors")).status_code == 200
+        assert (await client.get(f"{users}/admin/loggers")).status_code == 404
+        assert (await client.get(f"{administration}/admin/loggers")).status_code == 200
+        for path in ("/connectors", "/", "/admin/../connectors", "//connectors", "/docs"):
+            assert (await client.get(f"{administration}{path}")).status_code == 404, path
+        for address in (users, administration):
+            assert (await client.get(f"{address}/health")).status_code == 200
+    await server.close()
+    assert await server.wait() is None
+
+
+async def test_a_connection_on_which_no_request_begins_is_closed_and_a_slow_request_is_not(monkeypatch):
+    monkeypatch.setattr(client_certificates, "HEAD_WITHIN_S", 0.2)
+    server, herder = RestServer([ANY_PORT]), ScriptedHerder()
+    herder.held = asyncio.Event()
+    await server.serve(create_application(herder, own_url=""))
+    host, port = server.bound[0].host, server.bound[0].port
+    silent, _ = await asyncio.open_connection(host, port)
+    half, writer = await asyncio.open_connection(host, port)
+    writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n")
+    async with httpx.AsyncClient(base_url=str(server.bound[0]), trust_env=False) as client:
+        asked = asyncio.create_task(client.get("/health"))
+        for reader in (silent, half):
+            with contextlib.suppress(ConnectionResetError):
+                assert await asyncio.wait_for(reader.read(), 10) == b""
+        herder.held.set()
+        assert (await asked).status_code == 200
+        assert (await client.get("/health")).status_code == 200, "the same connection serves further requests"
+    writer.close()
+    await server.close()
 
 
 def test_a_port_in_use_is_named():

@@ -11,22 +11,31 @@ from ottla_connect.config import WorkerConfig
 from ottla_connect.herder.signatures import sign
 from ottla_connect.state.config_records import SessionKey
 from ottla_core.rest.errors import RequestError
+from ottla_core.rest.forwarding import freshly_signed
+from ottla_core.rest.worker_signatures import OWN_ACCOUNT, RequestSigner
 
 REQUEST_TIMEOUT_S = 30.0
 
 
 class WorkerClient:
-    """Speaks to other workers' REST API, signed with the cluster's session key (KIP-507).
+    """Speaks to other workers' REST API, signed with the cluster's session key (KIP-507, and `worker_signatures`).
 
     Args:
         config: names the algorithm of the signatures.
         session_key: returns the key as far as this worker has read it, None before there is one.
+        signer: signs that a worker asks, which counts where everybody is asked who they are.
         tls: how workers with an https URL are trusted; by default as the system's authorities say.
     """
 
     def __init__(
-        self, config: WorkerConfig, session_key: Callable[[], SessionKey | None], tls: ssl.SSLContext | None
+        self,
+        config: WorkerConfig,
+        session_key: Callable[[], SessionKey | None],
+        *,
+        signer: RequestSigner,
+        tls: ssl.SSLContext | None,
     ) -> None:
+        self._signer = signer
         self._algorithm = config.inter_worker_signature_algorithm
         self._session_key = session_key
         self._client = httpx.AsyncClient(timeout=REQUEST_TIMEOUT_S, trust_env=False, verify=tls or True)
@@ -42,7 +51,11 @@ class WorkerClient:
             raise RequestError("the cluster has no session key yet")
         path = f"/connectors/{quote(connector, safe='')}/tasks"
         body = json.dumps([dict(each) for each in configs]).encode()
-        headers = {"Content-Type": "application/json", **sign(key.key, self._algorithm, "POST", path, body)}
+        headers = {
+            "Content-Type": "application/json",
+            **sign(key.key, self._algorithm, "POST", path, body),
+            **freshly_signed(self._signer, OWN_ACCOUNT, audience=url, method="POST", target=path.encode(), body=body),
+        }
         try:
             response = await self._client.post(url.rstrip("/") + path, content=body, headers=headers)
         except httpx.HTTPError as error:

@@ -8,10 +8,12 @@ the fields of the models, with the settings that Kafka 4.2 documents.
 from collections.abc import Mapping
 from enum import Enum
 
+from ottla_core.rest.settings import REST_EXTENSIONS
+
 _JAVA = "it names a Java class, which cannot be loaded here; remove it"
 _RAW = "batches are copied as they are, no record is looked at; remove it"
 _CONNECT = "mirror workers are not Connect workers, and keep nothing in such topics"
-_UNSIGNED = "workers trust each other by https certificates; see listeners.https.ssl.client.auth"
+_UNSIGNED = "each worker signs by a key of its own; see rest.authentication.methods"
 _NOT_CONVERTED = "batches are copied as they are, so nothing is converted"
 
 WITHOUT_EFFECT: Mapping[str, str] = {
@@ -64,12 +66,11 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     "worker.unsync.backoff.ms": _CONNECT,
 }
 REFUSED: Mapping[str, str] = {
-    "admin.listeners": "the REST API has no listeners of its own for administration; put a proxy before it",
     "forwarding.admin.class": _JAVA,
     "metric.reporters": "it names Java classes, which cannot be loaded here; remove it, and see metrics.listener",
     "plugin.path": "plugins are Python packages: install them with pip beside the worker, and remove this",
     "predicates": _RAW,
-    "rest.extension.classes": _JAVA,
+    "rest.extension.classes": REST_EXTENSIONS,
     "source.cluster.alias": "a flow's name says it; remove it",
     "target.cluster.alias": "a flow's name says it; remove it",
     "topic.creation.groups": "topics at the target are made like those of the source; see replication.factor",

@@ -2,7 +2,6 @@
 
 import asyncio
 import ssl
-import time
 from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote, urlsplit
@@ -10,14 +9,15 @@ from urllib.parse import quote, urlsplit
 import httpx
 from pydantic import ValidationError
 
+from ottla_core.rest.forwarding import freshly_signed
 from ottla_core.rest.worker_connections import WorkerConnections
-from ottla_core.rest.worker_signatures import RequestSigner, sign_caller
+from ottla_core.rest.worker_signatures import OWN_ACCOUNT, RequestSigner
 from ottla_mirror.rest.views import FlowPart
 
 ANSWER_TIMEOUT_S: Final = 5.0
 PARTS_PATH: Final = "/internal/flows"
-WORKER: Final = "worker"
-"""For whom a worker asks on its own account."""
+INTERNAL_PREFIX: Final = "/internal/"
+"""Below it is what only other workers may ask, where anybody is asked who they are."""
 
 
 class Gathering:
@@ -48,16 +48,14 @@ class Gathering:
     async def _part(self, flow: str, url: str) -> FlowPart | str:
         try:
             path = f"{PARTS_PATH}/{quote(flow, safe='')}"
-            signature = sign_caller(
-                self._signer,
-                WORKER,
-                method="GET",
-                target=f"{path}?".encode(),
-                body=b"",
-                now_ms=int(time.time() * 1000),
-            )
+            signature = freshly_signed(self._signer, OWN_ACCOUNT, audience=url, method="GET", target=path.encode())
             answer = await self._connections.client().get(url + path, headers=signature)
             answer.raise_for_status()
             return FlowPart.model_validate_json(answer.content)
         except (httpx.HTTPError, ValidationError) as error:
             return f"the worker {urlsplit(url).netloc} does not answer: {str(error) or type(error).__name__}"
+
+
+def is_internal(_method: str, path: str) -> bool:
+    """Return whether only other workers may make a request, by the path as it is sent."""
+    return path.startswith(INTERNAL_PREFIX)

@@ -12,8 +12,7 @@ from typing import Final
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-KEYS_MAX: Final = 1000
-"""So many keys a signature is tried with; a group has no more workers."""
+PARTS_SEPARATOR: Final = "."
 
 
 class OwnKey:
@@ -30,21 +29,17 @@ class OwnKey:
         self.others: Callable[[], Iterable[str]] = lambda: ()
 
     def sign(self, content: bytes) -> str:
-        """Return this worker's signature."""
-        return b64encode(self._private.sign(content)).decode()
+        """Return this worker's signature, behind its public key: so one signature is checked by one key."""
+        return f"{self.public}{PARTS_SEPARATOR}{b64encode(self._private.sign(content)).decode()}"
 
-    def verify(self, content: bytes, signature: str) -> bool:
-        """Return whether a worker has signed this."""
-        try:
-            given = b64decode(signature, validate=True)
-        except (NotBase64, ValueError):
+    def verify(self, content: bytes, signature: str, now_ms: int) -> bool:
+        """Return whether a worker has signed this; its key lasts as long as it runs."""
+        key, _, given = signature.partition(PARTS_SEPARATOR)
+        if key != self.public and key not in set(self.others()):
             return False
-        return any(_has_signed(key, content, given) for key in sorted({self.public, *self.others()})[:KEYS_MAX])
-
-
-def _has_signed(key: str, content: bytes, signature: bytes) -> bool:
-    try:
-        Ed25519PublicKey.from_public_bytes(b64decode(key, validate=True)).verify(signature, content)
-    except (InvalidSignature, NotBase64, ValueError):
-        return False
-    return True
+        try:
+            decoded = b64decode(key, validate=True), b64decode(given, validate=True)
+            Ed25519PublicKey.from_public_bytes(decoded[0]).verify(decoded[1], content)
+        except (InvalidSignature, NotBase64, ValueError):
+            return False
+        return True

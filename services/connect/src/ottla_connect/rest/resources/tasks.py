@@ -60,7 +60,7 @@ async def put_task_configs(herder: TheHerder, connector: ConnectorName, body: Bo
 
 
 def is_internal(method: str, path: str) -> bool:
-    """Return whether only workers may make a request, by the path as it is sent; `put_task_configs` looks."""
+    """Return whether only workers may make a request, by the path as it is sent."""
     return method in ("POST", "PUT") and _INTERNAL.fullmatch(path) is not None
 
 
