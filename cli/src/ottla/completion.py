@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -49,15 +49,9 @@ def connectors(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the connectors whose names begin so."""
 
     def ask() -> Iterable[str]:
-        from urllib.request import ProxyHandler, build_opener  # noqa: PLC0415 - only a shell asks for this
-
         from ottla.connect.connect_client import URL_DEFAULT, URL_VARIABLE  # noqa: PLC0415
 
-        url = _address(ctx, "url", URL_VARIABLE, URL_DEFAULT).partition(",")[0].strip().rstrip("/")
-        if not url.startswith(("http://", "https://")):
-            return []
-        with build_opener(ProxyHandler({})).open(f"{url}/connectors", timeout=ASKED_WITHIN_S) as answer:
-            return list(json.load(answer))
+        return list(_of_worker(_address(ctx, "url", URL_VARIABLE, URL_DEFAULT), "/connectors") or ())
 
     return in_time(ask, incomplete)
 
@@ -66,15 +60,10 @@ def flows(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the mirrors' flows whose names begin so."""
 
     def ask() -> Iterable[str]:
-        from urllib.request import ProxyHandler, build_opener  # noqa: PLC0415 - only a shell asks for this
-
         from ottla.mirror.mirror_client import URL_DEFAULT, URL_VARIABLE  # noqa: PLC0415
 
-        url = _address(ctx, "url", URL_VARIABLE, URL_DEFAULT).partition(",")[0].strip().rstrip("/")
-        if not url.startswith(("http://", "https://")):
-            return []
-        with build_opener(ProxyHandler({})).open(f"{url}/flows", timeout=ASKED_WITHIN_S) as answer:
-            return [each["name"] for each in json.load(answer)]
+        found = _of_worker(_address(ctx, "url", URL_VARIABLE, URL_DEFAULT), "/flows")
+        return [each["name"] for each in found or ()]
 
     return in_time(ask, incomplete)
 
@@ -116,6 +105,22 @@ def in_time(ask: Callable[[], Iterable[str]], incomplete: str) -> list[str]:
     looking.start()
     looking.join(WITHIN_S)
     return list(found)
+
+
+def _of_worker(urls: str, path: str) -> Any:
+    """Return what the first of several workers has at a path; None if that is no URL."""
+    from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener  # noqa: PLC0415 - for a shell only
+
+    from ottla_sdk.worker_access import worker_access  # noqa: PLC0415
+
+    url = urls.partition(",")[0].strip().rstrip("/")
+    if not url.startswith(("http://", "https://")):
+        return None
+    access = worker_access(urls, os.environ)
+    tls = [HTTPSHandler(context=access.tls())] if url.startswith("https:") else []
+    asked = Request(f"{url}{path}", headers=access.headers)  # noqa: S310 - its scheme was looked at
+    with build_opener(ProxyHandler({}), *tls).open(asked, timeout=ASKED_WITHIN_S) as answer:
+        return json.load(answer)
 
 
 def _admin_client(ctx: typer.Context) -> "AdminClient":

@@ -15,12 +15,13 @@ from ottla.profiles.profile import Profile
 from ottla.profiles.profile_store import Profiles, write_profiles
 
 SCHEMAS = "http://schemas"
+REST = (profile_choice.REST_VARIABLE, profile_choice.REST_URLS_VARIABLE)
 
 
 @pytest.fixture
 def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    for variable in profile_choice.VARIABLES.values():
+    for variable in (*profile_choice.VARIABLES.values(), *REST):
         monkeypatch.setenv(variable, "set")  # so that what the profile puts there is taken back
     monkeypatch.setattr(profile_choice, "_chosen", None)
     password = tmp_path / "password"
@@ -54,7 +55,7 @@ def local_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[
     """Makes the state file of a local cluster whose supervisor is the process given."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setenv("OTTLA_DIR", str(tmp_path / "local"))
-    for variable in profile_choice.VARIABLES.values():
+    for variable in (*profile_choice.VARIABLES.values(), *REST):
         monkeypatch.setenv(variable, "")
     monkeypatch.setattr(profile_choice, "_chosen", None)
 
@@ -65,7 +66,8 @@ def local_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[
             ClusterReport(
                 bootstrap="127.0.0.1:7000", directory=str(directory.path), state="running", etcd=(),
                 embedded_etcd=True, brokers=1, controllers=1, supervisor_pid=pid, supervisor_start=start,
-                base_port=7000, log="", connect=("http://127.0.0.1:7083",),
+                base_port=7000, log="", connect=("http://127.0.0.1:7083",), mirror=("http://127.0.0.1:7084",),
+                rest_config="/data/rest.properties",
             )
         )  # fmt: skip
 
@@ -110,3 +112,24 @@ def test_a_profile_without_brokers_is_for_the_local_cluster_on_whatever_ports(lo
     profile_choice.choose_profile(None)
     assert os.environ["OTTLA_SCHEMA_REGISTRY"] == "http://schemas"
     assert os.environ["OTTLA_BOOTSTRAP"] == "127.0.0.1:7000"
+
+
+def test_the_local_clusters_workers_are_shown_its_own_file_wherever_the_brokers_are_said_to_be(
+    local_cluster, monkeypatch
+):
+    own = identify(os.getpid())
+    assert own is not None
+    local_cluster(own.pid, own.start)
+    monkeypatch.setenv("OTTLA_BOOTSTRAP", "elsewhere:9092")
+    profile_choice.choose_profile(None)
+    assert os.environ["OTTLA_CONNECT_URL"] == "", "it is another cluster that is meant"
+    assert os.environ["OTTLA_REST_CONFIG"] == "/data/rest.properties"
+    assert os.environ["OTTLA_REST_CONFIG_URLS"] == "http://127.0.0.1:7083,http://127.0.0.1:7084"
+
+
+def test_a_profiles_file_for_workers_is_for_its_own_ones(local_cluster, tmp_path):
+    made = Profile(bootstrap="a:1", connect_url="https://c:1", mirror_url="https://m:1", rest_config="/rest")
+    write_profiles(Profiles(None, {"p": made}))
+    profile_choice.choose_profile("p", is_typed=True)
+    assert [os.environ[each] for each in REST] == ["/rest", "https://c:1,https://m:1"]
+    assert os.environ["OTTLA_MIRROR_URL"] == "https://m:1"

@@ -1,5 +1,6 @@
 """`ottla profile`: several clusters, each with its addresses and client settings under a name."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -23,6 +24,11 @@ def create(
         str | None, typer.Option("--bootstrap", "-b", metavar="HOST:PORT[,…]", help="The cluster's brokers.")
     ] = None,
     connect_url: Annotated[str | None, typer.Option(metavar="URL[,…]", help="Its Connect workers.")] = None,
+    mirror_url: Annotated[str | None, typer.Option(metavar="URL[,…]", help="Its mirror workers.")] = None,
+    rest_config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="File with what these workers are shown: as OTTLA_REST_CONFIG names one."),
+    ] = None,
     schema_registry: Annotated[
         str | None, typer.Option(metavar="[https://]HOST:PORT[,…]", help="Its schema registry.")
     ] = None,
@@ -54,6 +60,8 @@ def create(
     profile = Profile(
         bootstrap=bootstrap,
         connect_url=connect_url,
+        mirror_url=mirror_url,
+        rest_config=None if rest_config is None else str(rest_config.expanduser().absolute()),
         schema_registry=None if schema_registry is None else registry_url(schema_registry),
         client=parse_assignments(properties or (), "--property"),
         registry=parse_assignments(registry_properties or (), "--registry-property"),
@@ -154,7 +162,8 @@ def show(
     if as_json:
         print_json(document)
         return
-    rows = [(key, document.get(key)) for key in ("name", "bootstrap", "connect_url", "schema_registry")]
+    names = ("name", "bootstrap", "connect_url", "mirror_url", "rest_config", "schema_registry")
+    rows = [(key, document.get(key)) for key in names]
     for part in ("client", "registry"):
         rows += [(f"{part} {key}", value) for key, value in sorted(document.get(part, {}).items())]
     print_table(["", ""], [row for row in rows if row[1] is not None])

@@ -35,11 +35,19 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where to ask what stands beside the brokers, as URLs separated by commas; a local cluster tells its own."""
+    """Where to ask what stands beside the brokers, as URLs separated by commas; a local cluster tells its own.
+
+    Attributes:
+        connect: of Connect workers.
+        mirror: of mirror workers.
+        etcd: of etcd's members.
+        rest_config: file with what a local cluster's workers are shown; None for what the environment names.
+    """
 
     connect: str | None = None
     mirror: str | None = None
     etcd: str | None = None
+    rest_config: str | None = None
 
 
 def gathered(
@@ -68,6 +76,7 @@ def _known(addresses: Addresses, local: ClusterReport | None) -> Addresses:
         connect=addresses.connect or ",".join(local.connect),
         mirror=addresses.mirror or ",".join(local.mirror),
         etcd=addresses.etcd or ",".join(_pages_of_etcd(local)),
+        rest_config=None if addresses.connect or addresses.mirror else local.rest_config,
     )
 
 
@@ -95,10 +104,11 @@ def _beside_brokers(facts: Facts, addresses: Addresses, silent: list[str]) -> Fa
     if facts.local is not None and facts.local.is_secure:
         folder = Path(facts.local.directory) / TLS_FOLDER
         asked.append(("days_left", "certificates", lambda: _days_left(folder)))
+    file = addresses.rest_config
     if connect := addresses.connect:
-        asked.append(("connectors", "the Connect workers", lambda: _statuses(connect)))
+        asked.append(("connectors", "the Connect workers", lambda: _statuses(ConnectClient(connect, file))))
     if mirror := addresses.mirror:
-        asked.append(("flows", "the mirror workers", lambda: MirrorClient(mirror).get("/flows")))
+        asked.append(("flows", "the mirror workers", lambda: MirrorClient(mirror, file).get("/flows")))
     if etcd := addresses.etcd:
         asked.append(("etcd", "etcd", lambda: _etcd_members(etcd)))
     answers = all_answers(asked, silent)
@@ -256,6 +266,6 @@ def _directories(
     return dict(found)
 
 
-def _statuses(url: str) -> list[dict[str, object]]:
-    expanded = ConnectClient(url).get("/connectors", expand="status")
+def _statuses(client: ConnectClient) -> list[dict[str, object]]:
+    expanded = client.get("/connectors", expand="status")
     return [each["status"] for _, each in sorted(expanded.items()) if "status" in each]

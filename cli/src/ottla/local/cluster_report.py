@@ -81,6 +81,7 @@ class ClusterReport:
         mirror: the URLs of its mirror workers' REST API; empty if it has none.
         client_config: the administrator's settings for clients of a secured cluster, in librdkafka's words; None for
             a cluster that asks for no certificates.
+        rest_config: the administrator's settings for the REST APIs of its workers, likewise.
         supervisor_pid: the process that keeps the others; with `supervisor_start` its identity.
         log: the supervisor's own log file.
     """
@@ -105,6 +106,7 @@ class ClusterReport:
     connect: tuple[str, ...] = ()
     mirror: tuple[str, ...] = ()
     client_config: str | None = None
+    rest_config: str | None = None
 
     @property
     def is_secure(self) -> bool:

@@ -1,4 +1,4 @@
-"""A profile: where one cluster, its Connect workers and its schema registry are, and how clients reach them. Pure.
+"""A profile: where one cluster, its workers and its schema registry are, and how clients reach them. Pure.
 
 Secrets are not kept in profiles: what stands there is `${env:NAME}` or `${file:PATH}`, looked up when it is used.
 """
@@ -29,6 +29,8 @@ class Profile:
     Attributes:
         bootstrap: addresses of brokers; None for the local cluster's.
         connect_url: where Connect workers listen, or None.
+        mirror_url: where mirror workers listen, or None.
+        rest_config: file with what is shown to these workers (`ottla_sdk.worker_access`), or None.
         schema_registry: where a schema registry is, or None.
         client: librdkafka's settings for this cluster.
         registry: settings of the schema registry's client.
@@ -36,6 +38,8 @@ class Profile:
 
     bootstrap: str | None = None
     connect_url: str | None = None
+    mirror_url: str | None = None
+    rest_config: str | None = None
     schema_registry: str | None = None
     client: Mapping[str, str] = field(default_factory=dict)
     registry: Mapping[str, str] = field(default_factory=dict)
@@ -53,7 +57,7 @@ class Profile:
         """
         if not isinstance(document, dict):
             raise BadProfile("it is no JSON object")
-        texts = ("bootstrap", "connect_url", "schema_registry")
+        texts = ("bootstrap", "connect_url", "mirror_url", "rest_config", "schema_registry")
         for name, value in document.items():
             if name in texts:
                 if not isinstance(value, str):
@@ -85,17 +89,19 @@ def check(profile: Profile) -> None:
         raise BadProfile("client settings belong to a cluster: give its --bootstrap, too")
     if profile.registry and profile.schema_registry is None:
         raise BadProfile("registry settings belong to a registry: give its --schema-registry, too")
+    if profile.rest_config and not (profile.connect_url or profile.mirror_url):
+        raise BadProfile("settings for workers belong to workers: give --connect-url or --mirror-url, too")
     for key, value in (*profile.client.items(), *profile.registry.items()):
         if is_secret(key) and REFERENCE.fullmatch(value) is None:
             raise BadProfile(
                 f"{key} is a secret, which no profile keeps: write '{key}=${{env:NAME}}' for a variable of the "
                 f"environment, or '{key}=${{file:/path}}' for what a file holds"
             )
-    for urls in (profile.schema_registry, profile.connect_url):
+    for urls in (profile.schema_registry, profile.connect_url, profile.mirror_url):
         if urls and any(urlsplit(url.strip()).password for url in urls.split(",")):
             raise BadProfile(
                 "a URL with a password in it is a secret, which no profile keeps; for a schema registry use "
-                "--registry-property 'basic.auth.user.info=${env:NAME}'"
+                "--registry-property 'basic.auth.user.info=${env:NAME}', for workers --rest-config FILE"
             )
 
 

@@ -8,7 +8,7 @@ never sent to another one.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ottla.errors import CommandError
@@ -19,9 +19,14 @@ PROFILE_VARIABLE = "OTTLA_PROFILE"
 VARIABLES = {
     "bootstrap": "OTTLA_BOOTSTRAP",
     "connect_url": "OTTLA_CONNECT_URL",
+    "mirror_url": "OTTLA_MIRROR_URL",
     "schema_registry": "OTTLA_SCHEMA_REGISTRY",
 }
 """By field of a profile: the variable that says the same."""
+
+REST_VARIABLE = "OTTLA_REST_CONFIG"
+REST_URLS_VARIABLE = "OTTLA_REST_CONFIG_URLS"
+"""What `ottla_sdk.worker_access` looks at: a file, and the URLs of workers for which it is."""
 
 _chosen: tuple[str, Profile] | None = None
 
@@ -43,13 +48,31 @@ def choose_profile(name: str | None, *, is_typed: bool = False) -> None:
         value = None if found is None else getattr(found[1], field)
         if value and (is_typed or not os.environ.get(variable)):
             os.environ[variable] = value
+    if found is not None and found[1].client and found[1].bootstrap:
+        _tell_plugins(found[1].bootstrap, found[1].client)
+    if found is not None and found[1].rest_config and (is_typed or not os.environ.get(REST_VARIABLE)):
+        _use_rest_config(found[1].rest_config, [found[1].connect_url, found[1].mirror_url])
     _use_local_cluster()
 
 
+def _tell_plugins(bootstrap: str, settings: Mapping[str, str]) -> None:
+    """Put client settings where commands of plugins look for them; what they refer to is looked up there."""
+    from ottla_sdk.kafka.known_settings import VARIABLE, written_settings  # noqa: PLC0415
+
+    os.environ[VARIABLE] = written_settings(bootstrap, settings)
+
+
+def _use_rest_config(file: str, urls: Sequence[str | None]) -> None:
+    os.environ[REST_VARIABLE] = file
+    os.environ[REST_URLS_VARIABLE] = ",".join(url for url in urls if url)
+
+
 def _use_local_cluster() -> None:
-    """Take the addresses of the local cluster if it runs, unless it is known where the cluster is."""
-    if os.environ.get(VARIABLES["bootstrap"]):
-        return
+    """Take the addresses of the local cluster if it runs, unless it is known where the cluster is.
+
+    What its brokers and workers are shown is taken in any case, as it is for these only.
+    """
+    knows_cluster, knows_rest = (os.environ.get(each) for each in (VARIABLES["bootstrap"], REST_VARIABLE))
     from ottla.local.cluster_directory import (  # noqa: PLC0415 - where an address is known it is not needed
         ClusterDirectory,
         UnusableDirectory,
@@ -63,9 +86,16 @@ def _use_local_cluster() -> None:
         return
     if report is None or not is_alive(report.supervisor):
         return
+    if report.client_config and (_chosen is None or not _chosen[1].client):
+        _tell_plugins(report.bootstrap, _settings_of_file(report.client_config))
+    if report.rest_config and not knows_rest:
+        _use_rest_config(report.rest_config, [*report.connect, *report.mirror])
+    if knows_cluster:
+        return
     os.environ[VARIABLES["bootstrap"]] = report.bootstrap
-    if report.connect and not os.environ.get(VARIABLES["connect_url"]):
-        os.environ[VARIABLES["connect_url"]] = ",".join(report.connect)
+    for field, urls in (("connect_url", report.connect), ("mirror_url", report.mirror)):
+        if urls and not os.environ.get(VARIABLES[field]):
+            os.environ[VARIABLES[field]] = ",".join(urls)
 
 
 def profile_named(name: str | None) -> tuple[str, Profile] | None:
@@ -112,10 +142,14 @@ def _settings_of_local_cluster(bootstrap: str) -> dict[str, str]:
         return {}
     if not set(bootstrap.split(",")) <= set(report.bootstrap.split(",")):
         return {}
+    return _settings_of_file(report.client_config)
+
+
+def _settings_of_file(file: str) -> dict[str, str]:
     try:
-        lines = Path(report.client_config).read_text().splitlines()
+        lines = Path(file).read_text().splitlines()
     except OSError as error:
-        raise CommandError(f"cannot read {report.client_config}: {error.strerror}") from None
+        raise CommandError(f"cannot read {file}: {error.strerror}") from None
     pairs = (line.partition("=") for line in lines if "=" in line)
     return {key.strip(): value.strip() for key, _, value in pairs if key.strip() != "bootstrap.servers"}
 

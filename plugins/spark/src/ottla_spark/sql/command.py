@@ -150,7 +150,7 @@ def sql(
             return
         connections = Connections(
             bootstrap=bootstrap,
-            client_settings=_assignments(properties, "--property"),
+            client_settings=_client_settings(bootstrap, properties),
             connect_url=connect,
             spark_settings={"spark.master": master, **_assignments(conf, "--conf", prefix="spark.")},
         )
@@ -299,6 +299,23 @@ def _script(execute: str | None, file: str | None) -> str | None:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
         raise SqlProblem(f"{file or 'standard input'}: {reason}") from None
+
+
+def _client_settings(bootstrap: str, properties: Sequence[str] | None) -> dict[str, str]:
+    """Return what was typed, and what the profile or the local cluster says besides.
+
+    Raises:
+        UsageProblem: it is no KEY=VALUE, or refers to what is not there.
+    """
+    from ottla_sdk.kafka.known_settings import known_settings  # noqa: PLC0415 - not for help
+    from ottla_sdk.local_references import BadReference, resolved  # noqa: PLC0415
+
+    typed = _assignments(properties, "--property")
+    try:
+        known = known_settings(bootstrap, os.environ)
+        return {**known, **{key: resolved(value, os.environ) for key, value in typed.items()}}
+    except BadReference as problem:
+        raise UsageProblem(f"client settings: {problem}") from None
 
 
 def _assignments(texts: Sequence[str] | None, option: str, *, prefix: str = "") -> dict[str, str]:

@@ -1,15 +1,17 @@
 """How the prompt reaches Connect's workers: pipelines are connectors, made and asked for over REST.
 
-Of several URLs the first at which a worker can be reached is used. While workers rebalance they refuse some requests,
-which are tried again for a while.
+`ottla_sdk.worker_access` says how the prompt makes itself known there. Of several URLs the first at which a worker
+can be reached is used. While workers rebalance they refuse some requests, which are tried again for a while.
 """
 
+import os
 import time
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 
+from ottla_sdk.worker_access import BadAccess, WorkerAccess, tls_problem, worker_access
 from ottla_spark.sql.problems import SqlProblem, UsageProblem
 
 CONNECT_TIMEOUT_S = 3.0
@@ -22,6 +24,7 @@ REBALANCE_RETRY_S = 0.5
 SHOWN_CHARACTERS_MAX = 300
 NOT_FOUND = 404
 CONFLICT = 409
+UNKNOWN_CALLER = 401
 
 
 class Refused(SqlProblem):
@@ -50,8 +53,9 @@ class ConnectRest:
         self.url = url
         self._urls = [each.strip().rstrip("/") for each in url.split(",") if each.strip()]
         if not self._urls or any(not each.startswith(("http://", "https://")) for each in self._urls):
-            raise UsageProblem(f"--connect-url {url}: write it as http://HOST:PORT")
+            raise UsageProblem(f"--connect-url {url}: write it as http://HOST:PORT or https://HOST:PORT")
         self._client: httpx.Client | None = None
+        self._access: WorkerAccess | None = None
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """Return the answer to a request; None if it is empty.
@@ -65,6 +69,9 @@ class ConnectRest:
             answer = self._send(method, path, body)
             if answer.is_success:
                 return _document(answer) if answer.content else None
+            if answer.status_code == UNKNOWN_CALLER and self._access is not None:
+                challenges = ", ".join(answer.headers.get_list("www-authenticate"))
+                raise Refused(self._access.why_unknown(self._urls[0], challenges), UNKNOWN_CALLER)
             message = _error_message(answer)
             if answer.status_code != CONFLICT or "rebalance" not in message or time.monotonic() > deadline:
                 raise Refused(message, answer.status_code)
@@ -77,7 +84,7 @@ class ConnectRest:
 
     def _send(self, method: str, path: str, body: Any) -> httpx.Response:
         if self._client is None:
-            self._client = httpx.Client(trust_env=False)
+            self._client = self._opened()
         answer_s = READ_TIMEOUT_S if method == "GET" else CHANGE_TIMEOUT_S
         timeout = httpx.Timeout(answer_s, connect=CONNECT_TIMEOUT_S)
         failures = []
@@ -89,9 +96,9 @@ class ConnectRest:
                     else self._client.request(method, url + path, timeout=timeout)
                 )
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-                failures.append(f"{url} ({error})")
+                failures.append(f"{url} ({tls_problem(error) or error})")
             except (httpx.HTTPError, httpx.InvalidURL) as error:
-                reason = str(error) or type(error).__name__
+                reason = tls_problem(error) or str(error) or type(error).__name__
                 raise SqlProblem(f"the Connect worker at {url} did not answer: {reason}") from None
             else:
                 self._urls = [url]
@@ -100,6 +107,19 @@ class ConnectRest:
             f"cannot reach a Connect worker at {', '.join(failures)}; pipelines run there: start one with "
             "`ottla up --connect 1`, or name one with --connect-url"
         )
+
+    def _opened(self) -> httpx.Client:
+        """Return a client that makes itself known.
+
+        Raises:
+            SqlProblem: the file that says how cannot be used.
+        """
+        try:
+            self._access = worker_access(self.url, os.environ)
+            tls = self._access.tls() if any(url.startswith("https:") for url in self._urls) else True
+        except BadAccess as problem:
+            raise SqlProblem(str(problem)) from None
+        return httpx.Client(trust_env=False, verify=tls, headers=self._access.headers)
 
 
 def connector_path(name: str, *below: str) -> str:

@@ -39,7 +39,7 @@ SOCKET, LOCK, LOG = ".sock", ".lock", ".log"
 NO_MATTER = frozenset({
     "_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "COLORTERM", "WINDOWID", "GPG_TTY", "STY", "VTE_VERSION",
     "DISPLAY", "WAYLAND_DISPLAY", "PS1", "PROMPT_COMMAND", "OTTLA_SQL_KEEP_WARM", "OTTLA_BOOTSTRAP",
-    "OTTLA_CONNECT_URL",
+    "OTTLA_CONNECT_URL", "OTTLA_MIRROR_URL", "OTTLA_CLIENT_SETTINGS",
 })  # fmt: skip
 """Variables that answers do not depend on, or that the options have taken up."""
 NO_MATTER_PREFIXES = ("TERM", "SSH_", "TMUX", "XDG_SESSION", "DBUS_", "LESS")
