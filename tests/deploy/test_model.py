@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
+from ottla_connect.config import WorkerConfig
+from ottla_core.principal_mapping import principal_name
+from ottla_sdk.runtime.java_properties import parse_properties
+from ottla_sdk.worker_access import SETTINGS
 from tests.deploy.page import PAGE, commands_of, sections
 from tests.support.requirements import lack
 
@@ -183,7 +187,7 @@ def test_each_section_with_commands_is_typed_by_a_test() -> None:
     assert "```\ndocker" not in PAGE.read_text()
 
 
-def test_in_the_secure_cluster_nobody_speaks_without_certificates_but_pages_and_rest() -> None:
+def test_in_the_secure_cluster_nobody_speaks_without_certificates_but_pages() -> None:
     services = model("secure")["services"]
 
     for name in ("controller-1", "group-coordinator-1", "broker-1"):
@@ -195,6 +199,28 @@ def test_in_the_secure_cluster_nobody_speaks_without_certificates_but_pages_and_
     plain = {key for key, value in etcd.items() if "http://" in value}
     assert plain == {"ETCD_LISTEN_METRICS_URLS"}
     assert etcd["ETCD_CLIENT_CERT_AUTH"] == etcd["ETCD_PEER_CLIENT_CERT_AUTH"] == "true"
+
+
+def test_the_secure_clusters_connect_asks_who_calls_and_its_health_is_asked_inside_the_container() -> None:
+    services = model("secure")["services"]
+
+    connect = services["connect-1"]
+    # As Compose shows it, a dollar stands twice.
+    config = WorkerConfig.load([], {key: value.replace("$$", "$") for key, value in connect["environment"].items()})
+    assert [str(each) for each in config.listeners] == ["https://0.0.0.0:8083"]
+    access = config.rest_access
+    assert access is not None
+    assert access.administrators == {"admin"}
+    (rule, _) = access.certificate_rules or ()
+    assert principal_name([rule], "CN=admin") == "admin"
+    (admin_listener,) = config.admin_listeners or ()
+    assert admin_listener.host == "127.0.0.1"
+    assert connect["healthcheck"]["test"][-1] == f"{admin_listener}/health"
+    cli = services["cli"]
+    assert cli["environment"]["OTTLA_CONNECT_URL"] == "https://connect-1:8083"
+    assert cli["environment"]["OTTLA_REST_CONFIG"] in {each["target"] for each in cli["configs"]}
+    parsed = parse_properties((DEPLOY / "cli/secure-rest.properties").read_text())
+    assert parsed.keys() <= SETTINGS.keys()
 
 
 def test_each_process_of_the_secure_cluster_is_given_its_own_certificate_only() -> None:

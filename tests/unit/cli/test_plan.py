@@ -276,7 +276,7 @@ def test_mirror_workers_know_the_cluster_and_what_is_written_for_them_is_a_confi
     assert not flow.plugins.topics.should_replicate_topic("xzy")
 
 
-def test_in_a_secured_cluster_nothing_listens_without_certificates_but_pages_and_rest():
+def test_in_a_secured_cluster_nothing_listens_without_certificates_but_pages():
     options = ClusterOptions(
         brokers=2, controllers=1, coordinators=1, base_port=9092, etcd_nodes=3, etcd_peer_ports=(1, 2, 3),
         connect_ports=(8083,), mirror_ports=(8084,), secure=True,
@@ -295,6 +295,10 @@ def test_in_a_secured_cluster_nothing_listens_without_certificates_but_pages_and
         if spec.role in ("connect", "mirror"):
             prefix = "local." if spec.role == "mirror" else ""
             assert told[f"{prefix}security.protocol"] == "SSL"
+            assert told["listeners"] == f"https://127.0.0.1:{spec.port}"
+            assert (told["rest.authentication.methods"], told["rest.administrators"]) == ("certificate", "User:admin")
+            assert spec.health.url == f"{told['listeners']}/health"  # type: ignore[attr-defined]
+            assert spec.health.authorities is not None  # type: ignore[attr-defined]
             continue
         assert told["rpc.tls.key"] == told["etcd.tls.key"] == f"/data/tls/{spec.name}/key.pem"
         assert spec.health.tls is not None  # type: ignore[attr-defined]

@@ -5,6 +5,7 @@ A check answers None when all is well and else a short reason, so that a start t
 
 import asyncio
 import json
+import ssl
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -57,9 +58,15 @@ class HealthCheck(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HttpHealth:
-    """A health page: status 200, and where the body is etcd's JSON, `"health": "true"`."""
+    """A health page: status 200, and where the body is etcd's JSON, `"health": "true"`.
+
+    Attributes:
+        url: of the page.
+        authorities: PEM file with those of the page's certificate; None for those of the system.
+    """
 
     url: str
+    authorities: Path | None = None
 
     async def problem(self) -> str | None:
         """Fetch the page once."""
@@ -67,7 +74,7 @@ class HttpHealth:
 
     def _ask(self) -> str | None:
         try:
-            body = http_get(self.url)
+            body = http_get(self.url, self.authorities)
         except urllib.error.HTTPError as error:
             error.close()
             return f"its health page answers {error.code}"
@@ -135,8 +142,12 @@ class GrpcHealth:
         return "; ".join(unhealthy) or None
 
 
-def http_get(url: str) -> bytes:
+def http_get(url: str, authorities: Path | None = None) -> bytes:
     """Fetch a page directly, whatever proxy the environment names.
+
+    Args:
+        url: of the page.
+        authorities: PEM file with those of its certificate; None for those of the system.
 
     Raises:
         OSError: it cannot be fetched; `urllib.error.HTTPError` for a status of 400 and up.
@@ -144,7 +155,10 @@ def http_get(url: str) -> bytes:
     """
     if not url.startswith(("http://", "https://")):
         raise ValueError(f"{url} is no HTTP URL")
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    tls = []
+    if authorities is not None:
+        tls.append(urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=authorities)))
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), *tls)
     with opener.open(url, timeout=CHECK_TIMEOUT_S) as response:
         return bytes(response.read())
 

@@ -26,7 +26,7 @@ from ottla.local.launch_options import LaunchOptions, settle
 from ottla.local.plan import ClusterOptions, ClusterPlan, internal_port_count, plan_cluster
 from ottla.local.process import ProcessFailed
 from ottla.local.process_identity import ProcessIdentity, identify, is_alive, send_signal
-from ottla.local.secure_plan import LOGGED_HANDSHAKES, client_file_of
+from ottla.local.secure_plan import LOGGED_HANDSHAKES, client_file_of, rest_file_of
 from ottla.local.secure_start import make_certificates, make_etcd_users
 from ottla.local.service_launcher import ServiceLauncher
 from ottla.local.settings import BadSetting, Setting, parse_setting, settled_settings
@@ -261,6 +261,7 @@ async def _supervise(
             connect=plan.connect,
             mirror=plan.mirror,
             client_config=str(client_file_of(directory.path)) if plan.options.secure else None,
+            rest_config=str(rest_file_of(directory.path)) if plan.options.secure else None,
             supervisor_pid=own.pid,
             supervisor_start=own.start,
             log=str(directory.supervisor_log),

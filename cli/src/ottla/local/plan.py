@@ -195,8 +195,8 @@ def plan_cluster(
         services.append(spec)
     in_stages = (tuple(spec for spec in services if spec.role in roles) for roles in SERVICE_STAGES)
     stages.extend(stage for stage in in_stages if stage)
-    connect = tuple(_url(port) for port in options.connect_ports)
-    mirror = tuple(_url(port) for port in options.mirror_ports)
+    connect = tuple(_url(port, secure=options.secure) for port in options.connect_ports)
+    mirror = tuple(_url(port, secure=options.secure) for port in options.mirror_ports)
     return ClusterPlan(options, endpoints, bootstrap, connect, mirror, tuple(stages), files)
 
 
@@ -341,7 +341,7 @@ def _plan_connect_worker(
     replicas = str(default_replicas(options.brokers))
     properties = {
         "bootstrap.servers": bootstrap,
-        "listeners": _url(port),
+        **_rest_properties(options, directory, name, port),
         "metrics.listener": f"{LOOPBACK}:{metrics_port}",
         **{f"{store}.storage.replication.factor": replicas for store in ("config", "offset", "status")},
         "config.providers": "env",
@@ -355,7 +355,7 @@ def _plan_connect_worker(
         command=(sys.executable, "-m", SERVICE_MODULES["connect"], "--config", str(directory.config_of(name))),
         host=LOOPBACK,
         port=port,
-        health=HttpHealth(f"{_url(port)}/health"),
+        health=_worker_health(options, directory, port),
         log=directory.log_of(name),
         stop_s=CONNECT_STOP_S,
         metrics=f"http://{properties['metrics.listener']}/metrics",
@@ -375,7 +375,7 @@ def _plan_mirror_worker(
     properties = {
         "clusters": MIRROR_ALIAS,
         f"{MIRROR_ALIAS}.bootstrap.servers": bootstrap,
-        "listeners": _url(port),
+        **_rest_properties(options, directory, name, port),
         "metrics.listener": f"{LOOPBACK}:{metrics_port}",
         **_client_properties(options, directory, name, (f"{MIRROR_ALIAS}.",)),
         **settings_for(options.settings, "mirror", number),
@@ -386,7 +386,7 @@ def _plan_mirror_worker(
         command=(sys.executable, "-m", SERVICE_MODULES["mirror"], "--config", str(directory.config_of(name))),
         host=LOOPBACK,
         port=port,
-        health=HttpHealth(f"{_url(port)}/health"),
+        health=_worker_health(options, directory, port),
         log=directory.log_of(name),
         stop_s=CONNECT_STOP_S,
         metrics=f"http://{properties['metrics.listener']}/metrics",
@@ -396,6 +396,16 @@ def _plan_mirror_worker(
     # Its file is one of Java's properties, in which a backslash, as regular expressions have it, is written twice.
     escaped = {key: value.replace("\\", "\\\\") for key, value in properties.items()}
     return spec, properties_text(escaped)
+
+
+def _rest_properties(options: ClusterOptions, directory: ClusterDirectory, holder: str, port: int) -> dict[str, str]:
+    url = _url(port, secure=options.secure)
+    return secure_plan.rest_properties(directory.path, holder, url) if options.secure else {"listeners": url}
+
+
+def _worker_health(options: ClusterOptions, directory: ClusterDirectory, port: int) -> HttpHealth:
+    authorities = secure_plan.authorities_of(directory.path) if options.secure else None
+    return HttpHealth(f"{_url(port, secure=options.secure)}/health", authorities)
 
 
 def _administrator(options: ClusterOptions, directory: ClusterDirectory) -> RpcTlsSource | None:

@@ -104,6 +104,8 @@ def print_report(
     print(f"state      {report.state}\nbootstrap  {report.bootstrap}")
     if report.client_config:
         print(f"clients    {report.client_config}")
+    if report.rest_config and (report.connect or report.mirror):
+        print(f"workers    {report.rest_config}")
     if report.connect:
         print(f"connect    {','.join(report.connect)}")
     if report.mirror:

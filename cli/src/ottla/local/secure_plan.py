@@ -16,6 +16,7 @@ CLUSTER: Final = "ottla"
 TLS_FOLDER: Final = "tls"
 CA, CERTIFICATE, KEY, BOTH = "ca.pem", "certificate.pem", "key.pem", "both.pem"
 CLIENT_FILE: Final = "client.properties"
+REST_FILE: Final = "rest.properties"
 ETCD_ROOT: Final = "etcd-root"
 LISTENER: Final = "SSL"
 AUTHORIZER: Final = "StandardAuthorizer"
@@ -84,6 +85,25 @@ def client_properties(directory: Path, holder: str) -> dict[str, str]:
     }
 
 
+def rest_properties(directory: Path, holder: str, url: str) -> dict[str, str]:
+    """Return what a worker is told of its REST API: whoever shows no certificate learns only whether it works.
+
+    Args:
+        directory: of the cluster.
+        holder: the worker.
+        url: where it listens.
+    """
+    return {
+        "listeners": url,
+        "listeners.https.ssl.keystore.location": str(file_of(directory, holder, BOTH)),
+        "listeners.https.ssl.truststore.location": str(file_of(directory, holder, CA)),
+        "listeners.https.ssl.client.auth": "requested",
+        "listeners.https.ssl.principal.mapping.rules": PRINCIPAL_RULES,
+        "rest.authentication.methods": "certificate",
+        "rest.administrators": f"User:{ADMIN}",
+    }
+
+
 def etcd_flags(directory: Path, holder: str) -> dict[str, str]:
     """Return the flags of a member of etcd that takes nobody without a certificate, neither clients nor members."""
     ca, certificate, key = (str(file_of(directory, holder, name)) for name in (CA, CERTIFICATE, KEY))
@@ -107,6 +127,16 @@ def administrator_tls(directory: Path) -> RpcTlsSource:
         key=file_of(directory, ADMIN, KEY),
         names=RpcNames(NAME_PATTERN, CLUSTER),
     )
+
+
+def authorities_of(directory: Path) -> Path:
+    """Return the file with the authorities of the cluster's certificates."""
+    return file_of(directory, ADMIN, CA)
+
+
+def rest_file_of(directory: Path) -> Path:
+    """Return where the administrator's settings for the REST APIs of workers are."""
+    return file_of(directory, ADMIN, REST_FILE)
 
 
 def client_file_of(directory: Path) -> Path:

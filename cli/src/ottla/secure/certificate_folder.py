@@ -7,6 +7,7 @@
     <holder>/certificate.pem, key.pem
     <holder>/both.pem          key and certificate in one file, as a listener's ssl.keystore.location takes them
     admin/client.properties    for clients, in librdkafka's words
+    admin/rest.properties      for the REST APIs of workers, as OTTLA_REST_CONFIG names it
 
 Every file is replaced by a rename, so that whoever reads it has the former or the new one. Every step may be
 repeated after it was cut short: the description is written last of all, a key and a certificate that do not belong
@@ -15,7 +16,7 @@ together are not taken, and the former authority's file stays until nobody trust
 
 import json
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -35,6 +36,7 @@ AUTHORITY: Final = "authority"
 CA, CA_KEY, FORMER_CA = "ca.pem", "ca.key", "former.pem"
 CERTIFICATE, KEY, BOTH = "certificate.pem", "key.pem", "both.pem"
 CLIENT_FILE: Final = "client.properties"
+REST_FILE: Final = "rest.properties"
 PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
 
 
@@ -165,17 +167,17 @@ class CertificateFolder:
             yield _facts(holder, self.file(holder, CERTIFICATE))
 
     def write_client_file(self, bootstrap: str) -> Path:
-        """Write the administrator's settings for clients, in librdkafka's words, and return where."""
-        settings = {
-            **({"bootstrap.servers": bootstrap} if bootstrap else {}),
-            "security.protocol": "ssl",
+        """Write the administrator's settings, for clients in librdkafka's words and for workers; return the first."""
+        certificate = {
             "ssl.ca.location": str(self.file(ADMIN, CA)),
             "ssl.certificate.location": str(self.file(ADMIN, CERTIFICATE)),
             "ssl.key.location": str(self.file(ADMIN, KEY)),
         }
+        first = {"bootstrap.servers": bootstrap} if bootstrap else {}
         path = self.file(ADMIN, CLIENT_FILE)
         with self._writing():
-            _write(path, "".join(f"{key}={value}\n" for key, value in settings.items()).encode())
+            _write(path, _properties({**first, "security.protocol": "ssl", **certificate}))
+            _write(self.file(ADMIN, REST_FILE), _properties(certificate))
         return path
 
     @property
@@ -294,6 +296,10 @@ def _facts(holder: str, path: Path) -> CertificateFacts:
 
 def _make_folder(path: Path) -> None:
     path.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+
+
+def _properties(settings: Mapping[str, str]) -> bytes:
+    return "".join(f"{key}={value}\n" for key, value in settings.items()).encode()
 
 
 def _write(path: Path, content: bytes) -> None:
