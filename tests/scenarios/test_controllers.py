@@ -235,7 +235,7 @@ async def test_a_paused_leader_is_deposed_and_cannot_write_when_it_wakes(
     channels = ChannelPool()
     stub = ControllerStub(await channels.channel(former.rpc_address, RpcIdentity(CONTROLLER, former.id)))
     ghost = new_topic(name="ghost")
-    request = pb.CreateTopicsRequest(topics=[controller_messages.new_topic_to_message(ghost)])
+    request = pb.CreateTopicsRequest(topics=[controller_messages.NEW_TOPIC.to_message(ghost)])
 
     paused = processes[former.id]
     paused.pause()

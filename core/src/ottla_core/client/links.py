@@ -69,11 +69,12 @@ class ClusterLinks:
 
 def create_link(new: NewLink, *, validate_only: bool = False) -> Question[Link]:
     """Create a link."""
-    message = messages.new_link_to_message(new, validate_only=validate_only)
+    message = messages.NEW_LINK.to_message(new)
+    message.validate_only = validate_only
     return _question(
         LinksMethod.CREATE_LINK,
         message.SerializeToString(),
-        lambda body: messages.link_from_message(pb.CreateLinkResponse.FromString(body).link),
+        lambda body: messages.LINK.from_message(pb.CreateLinkResponse.FromString(body).link),
     )
 
 
@@ -81,8 +82,8 @@ def alter_link(change: LinkChange) -> Question[Link]:
     """Change, pause, resume or throttle a link."""
     return _question(
         LinksMethod.ALTER_LINK,
-        messages.link_change_to_message(change).SerializeToString(),
-        lambda body: messages.link_from_message(pb.AlterLinkResponse.FromString(body).link),
+        messages.LINK_CHANGE.to_message(change).SerializeToString(),
+        lambda body: messages.LINK.from_message(pb.AlterLinkResponse.FromString(body).link),
     )
 
 
@@ -93,9 +94,7 @@ def delete_link(name: str) -> Question[None]:
 
 def create_linked_topics(link: str, topics: Sequence[NewLinkedTopic]) -> Question[list[LinkedTopicResult]]:
     """Create topics that follow those of the source; one result per topic, in order."""
-    message = pb.CreateLinkedTopicsRequest(
-        link=link, topics=[messages.new_linked_topic_to_message(each) for each in topics]
-    )
+    message = pb.CreateLinkedTopicsRequest(link=link, topics=messages.NEW_LINKED_TOPIC.to_messages(topics))
     return _linked_topics(message)
 
 
@@ -105,7 +104,7 @@ def follow_existing_topics(link: str, topics: Sequence[NewLinkedTopic]) -> Quest
     What they have that the source does not is written to files of the brokers, and cut off. One result per topic.
     """
     message = pb.CreateLinkedTopicsRequest(
-        link=link, topics=[messages.new_linked_topic_to_message(each) for each in topics], existing=True
+        link=link, topics=messages.NEW_LINKED_TOPIC.to_messages(topics), existing=True
     )
     return _linked_topics(message)
 
@@ -114,21 +113,21 @@ def _linked_topics(message: pb.CreateLinkedTopicsRequest) -> Question[list[Linke
     return _question(
         LinksMethod.CREATE_LINKED_TOPICS,
         message.SerializeToString(),
-        lambda body: [
-            messages.result_from_message(each) for each in pb.CreateLinkedTopicsResponse.FromString(body).topics
-        ],
+        lambda body: messages.LINKED_TOPIC_RESULT.from_messages(
+            pb.CreateLinkedTopicsResponse.FromString(body).topics
+        ),
     )
 
 
 def add_linked_partitions(topics: Sequence[MorePartitions]) -> Question[list[LinkedTopicResult]]:
     """Give linked topics the partitions that their sources have; one result per topic, in order."""
-    message = pb.AddLinkedPartitionsRequest(topics=[messages.more_partitions_to_message(each) for each in topics])
+    message = pb.AddLinkedPartitionsRequest(topics=messages.MORE_PARTITIONS.to_messages(topics))
     return _question(
         LinksMethod.ADD_LINKED_PARTITIONS,
         message.SerializeToString(),
-        lambda body: [
-            messages.result_from_message(each) for each in pb.AddLinkedPartitionsResponse.FromString(body).topics
-        ],
+        lambda body: messages.LINKED_TOPIC_RESULT.from_messages(
+            pb.AddLinkedPartitionsResponse.FromString(body).topics
+        ),
     )
 
 
@@ -137,9 +136,7 @@ def promote(link: str, topics: Sequence[str] = ()) -> Question[list[PromotedPart
     return _question(
         LinksMethod.PROMOTE,
         pb.PromoteRequest(link=link, topics=topics).SerializeToString(),
-        lambda body: [
-            messages.promoted_from_message(each) for each in pb.PromoteResponse.FromString(body).partitions
-        ],
+        lambda body: messages.PROMOTED_PARTITION.from_messages(pb.PromoteResponse.FromString(body).partitions),
     )
 
 
@@ -148,9 +145,7 @@ def describe_links(names: Sequence[str] = ()) -> Question[ClusterLinks]:
 
     def read(body: bytes) -> ClusterLinks:
         response = pb.DescribeLinksResponse.FromString(body)
-        return ClusterLinks(
-            response.cluster_id, tuple(messages.described_from_message(each) for each in response.links)
-        )
+        return ClusterLinks(response.cluster_id, tuple(messages.DESCRIBED_LINK.from_messages(response.links)))
 
     return _question(LinksMethod.DESCRIBE_LINKS, pb.DescribeLinksRequest(names=names).SerializeToString(), read)
 

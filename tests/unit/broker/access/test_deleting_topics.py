@@ -17,10 +17,7 @@ from kio.static.primitive import i32Timedelta
 from ottla_broker.authorization import Authorization
 from ottla_core.acls import CLUSTER_NAME, AclBinding, AclOperation, PatternType, Permission, ResourceKind
 from ottla_core.cluster.controller_rpc.controller_api import DeletedTopic, TopicReference
-from ottla_core.cluster.controller_rpc.controller_messages import (
-    topic_reference_from_message,
-    topic_reference_to_message,
-)
+from ottla_core.cluster.controller_rpc.controller_messages import TOPIC_REFERENCE
 from ottla_core.cluster.state.model import ClusterState, Topic
 from ottla_core.principal import Principal
 from tests.support.broker.access_lists import authorization_by
@@ -56,7 +53,7 @@ class Controller:
     async def delete_topics(self, topics: Sequence[TopicReference], *, timeout_s: float) -> list[DeletedTopic]:
         assert timeout_s == 1
         self.times_asked += 1
-        self.deleted += [topic_reference_from_message(topic_reference_to_message(topic)) for topic in topics]
+        self.deleted += TOPIC_REFERENCE.from_messages(TOPIC_REFERENCE.to_messages(topics))
         return [DeletedTopic(name=topic.name, topic_id=topic.topic_id or UUID(int=0)) for topic in topics]
 
 

@@ -11,8 +11,8 @@ because its answer got lost may come back as an error saying that it has happene
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from google.protobuf.message import Message
 from grpc import aio
@@ -43,6 +43,7 @@ from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import NotController, RequestTimedOut
 from ottla_core.rpc.channel import ChannelPool
 from ottla_core.rpc.status import RpcUnavailable, kafka_error
+from ottla_core.rpc.unary_method import UnaryMethod
 from ottla_core.rpc_identity import CONTROLLER, RpcIdentity
 from ottla_core.topic_partition import TopicPartition
 from ottla_proto.gen.ottla import controller_pb2 as pb
@@ -58,12 +59,28 @@ if TYPE_CHECKING:
 RETRY_DELAY_S = 0.05
 DEFAULT_TIMEOUT_S = 30.0
 
-Response = TypeVar("Response")
-Call = Callable[["ControllerAsyncStub", float], Awaitable[Response]]
+
+class _Revised(Protocol):
+    """The answer to a change."""
+
+    @property
+    def revision(self) -> int:
+        """The revision that contains it."""
+
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+Changed = TypeVar("Changed", bound=_Revised)
+Method = Callable[["ControllerAsyncStub"], UnaryMethod[Request, Answer]]
+"""A method of the controller's service, by its stub."""
 
 
 class ControllerClient:
-    """Calls the leading controller."""
+    """Calls the leading controller.
+
+    Every method raises `RequestTimedOut` where no controller has answered in time, or this process has not seen the
+    change in time, and what the controller refuses a whole request with.
+    """
 
     def __init__(
         self,
@@ -82,59 +99,30 @@ class ControllerClient:
         await self._channels.close()
 
     async def create_topics(
-        self,
-        topics: Sequence[NewTopic],
-        *,
-        validate_only: bool = False,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False, timeout_s: float = DEFAULT_TIMEOUT_S
     ) -> list[CreatedTopic]:
-        """Create topics; one result per topic, in order.
-
-        Raises:
-            RequestTimedOut: no controller did it in time, or this process has not seen the result in time.
-        """
-        request = pb.CreateTopicsRequest(
-            topics=[messages.new_topic_to_message(topic) for topic in topics], validate_only=validate_only
-        )
-        deadline = self._deadline(timeout_s)
-        response = await self._call(lambda stub, left_s: stub.CreateTopics(request, timeout=left_s), deadline)
-        await self._read_own_write(response.revision, deadline)
-        return [messages.created_topic_from_message(topic) for topic in response.topics]
+        """Create topics; one result per topic, in order."""
+        request = pb.CreateTopicsRequest(topics=messages.NEW_TOPIC.to_messages(topics), validate_only=validate_only)
+        answer = await self._change(lambda stub: stub.CreateTopics, request, timeout_s)
+        return messages.CREATED_TOPIC.from_messages(answer.topics)
 
     async def delete_topics(
         self, topics: Sequence[TopicReference], *, timeout_s: float = DEFAULT_TIMEOUT_S
     ) -> list[DeletedTopic]:
-        """Delete topics; one result per topic, in order.
-
-        Raises:
-            RequestTimedOut: as in `create_topics`.
-        """
-        request = pb.DeleteTopicsRequest(topics=[messages.topic_reference_to_message(topic) for topic in topics])
-        deadline = self._deadline(timeout_s)
-        response = await self._call(lambda stub, left_s: stub.DeleteTopics(request, timeout=left_s), deadline)
-        await self._read_own_write(response.revision, deadline)
-        return [messages.deleted_topic_from_message(topic) for topic in response.topics]
+        """Delete topics; one result per topic, in order."""
+        request = pb.DeleteTopicsRequest(topics=messages.TOPIC_REFERENCE.to_messages(topics))
+        answer = await self._change(lambda stub: stub.DeleteTopics, request, timeout_s)
+        return messages.DELETED_TOPIC.from_messages(answer.topics)
 
     async def create_partitions(
-        self,
-        topics: Sequence[NewPartitions],
-        *,
-        validate_only: bool = False,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
+        self, topics: Sequence[NewPartitions], *, validate_only: bool = False, timeout_s: float = DEFAULT_TIMEOUT_S
     ) -> list[GrownTopic]:
-        """Add partitions to topics; one result per topic, in order.
-
-        Raises:
-            RequestTimedOut: as in `create_topics`.
-        """
+        """Add partitions to topics; one result per topic, in order."""
         request = pb.CreatePartitionsRequest(
-            topics=[messages.new_partitions_to_message(topic) for topic in topics],
-            validate_only=validate_only,
+            topics=messages.NEW_PARTITIONS.to_messages(topics), validate_only=validate_only
         )
-        deadline = self._deadline(timeout_s)
-        response = await self._call(lambda stub, left_s: stub.CreatePartitions(request, timeout=left_s), deadline)
-        await self._read_own_write(response.revision, deadline)
-        return [messages.grown_topic_from_message(topic) for topic in response.topics]
+        answer = await self._change(lambda stub: stub.CreatePartitions, request, timeout_s)
+        return messages.GROWN_TOPIC.from_messages(answer.topics)
 
     async def alter_configs(
         self,
@@ -147,42 +135,29 @@ class ControllerClient:
         """Change settings of topics and brokers; one result per resource, in order.
 
         With `replace_all` (Kafka's older AlterConfigs) settings that are not named lose their value.
-
-        Raises:
-            RequestTimedOut: as in `create_topics`.
         """
         request = pb.AlterConfigsRequest(
-            resources=[messages.resource_change_to_message(resource) for resource in resources],
+            resources=messages.RESOURCE_CHANGE.to_messages(resources),
             replace_all=replace_all,
             validate_only=validate_only,
         )
-        deadline = self._deadline(timeout_s)
-        response = await self._call(lambda stub, left_s: stub.AlterConfigs(request, timeout=left_s), deadline)
-        await self._read_own_write(response.revision, deadline)
-        return [messages.altered_resource_from_message(resource) for resource in response.resources]
+        answer = await self._change(lambda stub: stub.AlterConfigs, request, timeout_s)
+        return messages.ALTERED_RESOURCE.from_messages(answer.resources)
 
     async def allocate_producer_ids(
         self, broker_id: int, broker_epoch: int, *, timeout_s: float = DEFAULT_TIMEOUT_S
     ) -> ProducerIdBlock:
-        """Return a fresh block of producer ids.
+        """Return a fresh block of producer ids; waits for no revision.
 
         Raises:
-            RequestTimedOut: no controller answered in time.
             StaleBrokerEpoch: the broker is not registered under this epoch.
         """
         request = pb.AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=broker_epoch)
-        response = await self._call(
-            lambda stub, left_s: stub.AllocateProducerIds(request, timeout=left_s), self._deadline(timeout_s)
-        )
-        return ProducerIdBlock(first=response.first_producer_id, length=response.length)
+        answer = await self._call(lambda stub: stub.AllocateProducerIds, request, self._deadline(timeout_s))
+        return ProducerIdBlock(first=answer.first_producer_id, length=answer.length)
 
     async def alter_partitions(
-        self,
-        broker_id: int,
-        broker_epoch: int,
-        changes: Sequence[IsrChange],
-        *,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
+        self, broker_id: int, broker_epoch: int, changes: Sequence[IsrChange], *, timeout_s: float = DEFAULT_TIMEOUT_S
     ) -> tuple[list[AlteredIsr], int]:
         """Propose in-sync sets of partitions that a broker leads; one result per change, in order.
 
@@ -190,19 +165,14 @@ class ControllerClient:
         proposal whose answer was lost may be carried out still, which the leader has to reckon with from then on.
 
         Raises:
-            RequestTimedOut: no controller answered in time.
             NotController, RpcUnavailable: the controller that was asked leads no longer, or did not answer.
             StaleBrokerEpoch: the broker is not registered under this epoch.
         """
         request = pb.AlterPartitionsRequest(
-            broker_id=broker_id,
-            broker_epoch=broker_epoch,
-            changes=[messages.isr_change_to_message(change) for change in changes],
+            broker_id=broker_id, broker_epoch=broker_epoch, changes=messages.ISR_CHANGE.to_messages(changes)
         )
-        response = await self._call_once(
-            lambda stub, left_s: stub.AlterPartitions(request, timeout=left_s), self._deadline(timeout_s)
-        )
-        return [messages.altered_isr_from_message(partition) for partition in response.partitions], response.revision
+        answer = await self._call_once(lambda stub: stub.AlterPartitions, request, self._deadline(timeout_s))
+        return messages.ALTERED_ISR.from_messages(answer.partitions), answer.revision
 
     async def elect_leaders(
         self,
@@ -214,19 +184,14 @@ class ControllerClient:
         """Hold elections; one result per partition, and the revision that contains them.
 
         With None for all partitions of the cluster; those that need no election are left out then.
-
-        Raises:
-            RequestTimedOut: as in `create_topics`.
         """
         request = pb.ElectLeadersRequest(
             type=pb.ElectLeadersRequest.ElectionType.Name(type_),
             partitions=[pb.TopicPartition(topic=topic, index=index) for topic, index in partitions or ()],
             all_partitions=partitions is None,
         )
-        deadline = self._deadline(timeout_s)
-        response = await self._call(lambda stub, left_s: stub.ElectLeaders(request, timeout=left_s), deadline)
-        await self._read_own_write(response.revision, deadline)
-        return [messages.elected_leader_from_message(leader) for leader in response.partitions], response.revision
+        answer = await self._change(lambda stub: stub.ElectLeaders, request, timeout_s)
+        return messages.ELECTED_LEADER.from_messages(answer.partitions), answer.revision
 
     async def alter_reassignments(
         self,
@@ -235,34 +200,23 @@ class ControllerClient:
         allow_replication_factor_change: bool = True,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> tuple[list[AlteredReassignment], int]:
-        """Begin, change or cancel reassignments; one result each, in order, and the revision that contains them.
-
-        Raises:
-            RequestTimedOut: as in `create_topics`.
-        """
+        """Begin, change or cancel reassignments; one result each, in order, and the revision that contains them."""
         request = pb.AlterReassignmentsRequest(
-            reassignments=[messages.reassignment_to_message(reassignment) for reassignment in reassignments],
+            reassignments=messages.REASSIGNMENT.to_messages(reassignments),
             allow_replication_factor_change=allow_replication_factor_change,
         )
-        deadline = self._deadline(timeout_s)
-        response = await self._call(lambda stub, left_s: stub.AlterReassignments(request, timeout=left_s), deadline)
-        await self._read_own_write(response.revision, deadline)
-        altered = [messages.altered_reassignment_from_message(result) for result in response.reassignments]
-        return altered, response.revision
+        answer = await self._change(lambda stub: stub.AlterReassignments, request, timeout_s)
+        return messages.ALTERED_REASSIGNMENT.from_messages(answer.reassignments), answer.revision
 
     async def unregister_broker(self, broker_id: int, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> int:
         """Forget a broker that has left for good; returns the revision from which on it is unknown.
 
         Raises:
-            RequestTimedOut: as in `create_topics`.
             BrokerIdNotRegistered: no broker has this id.
             InvalidRequest: the broker is live, or has records that no other broker has.
         """
         request = pb.UnregisterBrokerRequest(broker_id=broker_id)
-        deadline = self._deadline(timeout_s)
-        response = await self._call(lambda stub, left_s: stub.UnregisterBroker(request, timeout=left_s), deadline)
-        await self._read_own_write(response.revision, deadline)
-        return response.revision
+        return (await self._change(lambda stub: stub.UnregisterBroker, request, timeout_s)).revision
 
     async def update_features(
         self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False, timeout_s: float = DEFAULT_TIMEOUT_S
@@ -270,20 +224,16 @@ class ControllerClient:
         """Update levels of features, all or none.
 
         Raises:
-            RequestTimedOut: as in `create_topics`.
             UnsupportedVersion: the leading controller is of a release without levels.
             InvalidRequest, InvalidUpdateVersion: an update is refused.
         """
         request = pb.UpdateFeaturesRequest(
-            updates=[pb.FeatureUpdate(feature=u.feature, level=u.level, upgrade_type=u.type) for u in updates],
-            validate_only=validate_only,
+            updates=messages.FEATURE_UPDATE.to_messages(updates), validate_only=validate_only
         )
-        deadline = self._deadline(timeout_s)
-        response = await self._call(lambda stub, left_s: stub.UpdateFeatures(request, timeout=left_s), deadline)
-        await self._read_own_write(response.revision, deadline)
+        await self._change(lambda stub: stub.UpdateFeatures, request, timeout_s)
 
     async def forward(self, method: str, request: Message, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> Any:
-        """Have the controller answer a message about links, and return its answer.
+        """Have the controller answer a message, and return its answer.
 
         Args:
             method: of the controller's service, with a `revision` in its answer.
@@ -291,17 +241,18 @@ class ControllerClient:
             timeout_s: how long to wait.
 
         Raises:
-            RequestTimedOut: as in `create_topics`.
             KafkaError: the controller refuses.
         """
-        deadline = self._deadline(timeout_s)
-        response: Any = await self._call(
-            lambda stub, left_s: getattr(stub, method)(request, timeout=left_s), deadline
-        )
-        await self._read_own_write(response.revision, deadline)
-        return response
+        return await self._change(lambda stub: getattr(stub, method), request, timeout_s)
 
-    async def _call(self, call: Call[Response], deadline: float) -> Response:
+    async def _change(self, method: Method[Request, Changed], request: Request, timeout_s: float) -> Changed:
+        """Have the leader make a change, and return its answer once this process has seen the change."""
+        deadline = self._deadline(timeout_s)
+        answer = await self._call(method, request, deadline)
+        await self._feed.wait_for_revision(answer.revision, max(0.0, deadline - self._clock.monotonic()))
+        return answer
+
+    async def _call(self, method: Method[Request, Answer], request: Request, deadline: float) -> Answer:
         """Ask the leader, and whoever leads next, until one answers.
 
         Raises:
@@ -315,24 +266,26 @@ class ControllerClient:
             leader = self._feed.state.controller
             if leader is not None:
                 try:
-                    return await self._ask(leader, call, left_s)
+                    return await self._ask(leader, method, request, left_s)
                 except (NotController, RpcUnavailable) as error:
                     reason = f"controller {leader.id} at {leader.rpc_address}: {error.message}"
             await asyncio.sleep(min(RETRY_DELAY_S, left_s))
         raise RequestTimedOut(f"no controller answered in time; {reason}")
 
-    async def _call_once(self, call: Call[Response], deadline: float) -> Response:
+    async def _call_once(self, method: Method[Request, Answer], request: Request, deadline: float) -> Answer:
         """Ask the leader, as soon as there is one, a single time."""
         left_s = max(0.0, deadline - self._clock.monotonic())
         state = await self._feed.wait_for(lambda state: state.controller is not None, left_s)
         assert state.controller is not None
-        return await self._ask(state.controller, call, max(0.0, deadline - self._clock.monotonic()))
+        return await self._ask(state.controller, method, request, max(0.0, deadline - self._clock.monotonic()))
 
-    async def _ask(self, leader: ControllerLeader, call: Call[Response], left_s: float) -> Response:
+    async def _ask(
+        self, leader: ControllerLeader, method: Method[Request, Answer], request: Request, left_s: float
+    ) -> Answer:
         """Ask one leader for as long as it leads; one that hangs is left when another takes over."""
         peer = RpcIdentity(CONTROLLER, leader.id)
         stub = ControllerStub(await self._channels.channel(leader.rpc_address, peer))
-        asking = ensure_awaited(call(stub, left_s))
+        asking = ensure_awaited(method(stub)(request, timeout=left_s))
 
         def look(_former: ClusterState, new: ClusterState) -> None:
             if new.controller is not None and new.controller.epoch != leader.epoch:
@@ -351,9 +304,6 @@ class ControllerClient:
         except aio.AioRpcError as error:
             self._channels.problems.note_failure(leader.rpc_address, peer, error)
             raise kafka_error(error) from None
-
-    async def _read_own_write(self, revision: int, deadline: float) -> None:
-        await self._feed.wait_for_revision(revision, max(0.0, deadline - self._clock.monotonic()))
 
     def _deadline(self, timeout_s: float) -> float:
         return self._clock.monotonic() + timeout_s

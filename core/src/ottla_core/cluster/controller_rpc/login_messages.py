@@ -1,6 +1,7 @@
-"""The values of `login_api` as the protobuf messages of the controller's service, and back. Pure."""
+"""The values of `login_api`, each with the protobuf message that carries it to the controller or back. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from typing import Final
 
 from kio.schema.errors import ErrorCode
 
@@ -12,51 +13,40 @@ from ottla_core.cluster.controller_rpc.login_api import (
     TokenLifetime,
     TokenTimes,
 )
+from ottla_core.cluster.controller_rpc.message_pair import MessagePair
 from ottla_core.cluster.state.security import ScramCredential
 from ottla_core.errors import CodedError
 from ottla_proto.gen.ottla import logins_pb2 as pb
 
+DELETION: Final = MessagePair(ScramDeletion, pb.ScramDeletion)
+NEW_TOKEN: Final = MessagePair(NewToken, pb.CreateDelegationTokenRequest)
+TOKEN_LIFETIME: Final = MessagePair(TokenLifetime, pb.AlterDelegationTokenRequest)
+TOKEN_TIMES: Final = MessagePair(TokenTimes, pb.DelegationTokenResponse, except_for=["revision"])
+_CREDENTIAL: Final = MessagePair(ScramCredential, pb.ScramUpsertion, except_for=["user", "mechanism"])
+
 
 def alterations_to_message(
-    deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
+    deletions: Iterable[ScramDeletion], upsertions: Iterable[ScramUpsertion]
 ) -> pb.AlterScramCredentialsRequest:
     """Return the message of changes to users."""
-    return pb.AlterScramCredentialsRequest(
-        deletions=[pb.ScramDeletion(user=each.user, mechanism=each.mechanism) for each in deletions],
-        upsertions=[
-            pb.ScramUpsertion(
-                user=each.user,
-                mechanism=each.mechanism,
-                iterations=each.credential.iterations,
-                salt=each.credential.salt,
-                stored_key=each.credential.stored_key,
-                server_key=each.credential.server_key,
-            )
-            for each in upsertions
-        ],
-    )
+    request = pb.AlterScramCredentialsRequest(deletions=DELETION.to_messages(deletions))
+    for each in upsertions:
+        message = _CREDENTIAL.to_message(each.credential)
+        message.user, message.mechanism = each.user, each.mechanism
+        request.upsertions.append(message)
+    return request
 
 
-def deletions_from_message(message: pb.AlterScramCredentialsRequest) -> list[ScramDeletion]:
-    """Return the credentials to delete."""
-    return [ScramDeletion(each.user, each.mechanism) for each in message.deletions]
+def upsertion_from_message(message: pb.ScramUpsertion) -> ScramUpsertion:
+    """Return the credential to write."""
+    return ScramUpsertion(message.user, message.mechanism, _CREDENTIAL.from_message(message))
 
 
-def upsertions_from_message(message: pb.AlterScramCredentialsRequest) -> list[ScramUpsertion]:
-    """Return the credentials to write."""
-    return [
-        ScramUpsertion(
-            each.user,
-            each.mechanism,
-            ScramCredential(
-                salt=each.salt,
-                stored_key=each.stored_key,
-                server_key=each.server_key,
-                iterations=each.iterations,
-            ),
-        )
-        for each in message.upsertions
-    ]
+def times_to_message(times: TokenTimes, revision: int) -> pb.DelegationTokenResponse:
+    """Return the message of a token's times, and of the revision that contains them."""
+    message = TOKEN_TIMES.to_message(times)
+    message.revision = revision
+    return message
 
 
 def altered_to_message(user: AlteredUser) -> pb.AlteredUser:
@@ -71,59 +61,3 @@ def altered_from_message(message: pb.AlteredUser) -> AlteredUser:
     if not message.error_code:
         return AlteredUser(message.user)
     return AlteredUser(message.user, CodedError(ErrorCode(message.error_code), message.error_message))
-
-
-def new_token_to_message(token: NewToken) -> pb.CreateDelegationTokenRequest:
-    """Return the message of a token to create."""
-    return pb.CreateDelegationTokenRequest(
-        token_id=token.token_id,
-        owner=token.owner,
-        requester=token.requester,
-        renewers=token.renewers,
-        max_lifetime_ms=token.max_lifetime_ms,
-        lifetime_ms=token.lifetime_ms,
-    )
-
-
-def new_token_from_message(message: pb.CreateDelegationTokenRequest) -> NewToken:
-    """Return the token to create."""
-    return NewToken(
-        token_id=message.token_id,
-        owner=message.owner,
-        requester=message.requester,
-        renewers=tuple(message.renewers),
-        max_lifetime_ms=message.max_lifetime_ms,
-        lifetime_ms=message.lifetime_ms,
-    )
-
-
-def lifetime_to_message(change: TokenLifetime) -> pb.AlterDelegationTokenRequest:
-    """Return the message of a token's new end."""
-    return pb.AlterDelegationTokenRequest(
-        token_id=change.token_id,
-        requester=change.requester,
-        lifetime_ms=change.lifetime_ms,
-        renews=change.renews,
-    )
-
-
-def lifetime_from_message(message: pb.AlterDelegationTokenRequest) -> TokenLifetime:
-    """Return a token's new end."""
-    return TokenLifetime(
-        token_id=message.token_id,
-        requester=message.requester,
-        lifetime_ms=message.lifetime_ms,
-        renews=message.renews,
-    )
-
-
-def times_to_message(times: TokenTimes, revision: int) -> pb.DelegationTokenResponse:
-    """Return the message of a token's times."""
-    return pb.DelegationTokenResponse(
-        issued_ms=times.issued_ms, expires_ms=times.expires_ms, max_ms=times.max_ms, revision=revision
-    )
-
-
-def times_from_message(message: pb.DelegationTokenResponse) -> TokenTimes:
-    """Return a token's times."""
-    return TokenTimes(issued_ms=message.issued_ms, expires_ms=message.expires_ms, max_ms=message.max_ms)

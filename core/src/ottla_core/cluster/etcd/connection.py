@@ -10,8 +10,8 @@ New credentials are for new channels. Watches go on by these at once, and what r
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import grpc
 from grpc import aio
@@ -21,6 +21,7 @@ from ottla_core.cluster.etcd.endpoints import etcd_targets
 from ottla_core.cluster.etcd.errors import EtcdUnavailable, is_no_answer, is_stale_token, refusal, write_error
 from ottla_core.cluster.etcd.times import timed
 from ottla_core.rpc.status import described
+from ottla_core.rpc.unary_method import UnaryMethod
 from ottla_proto.gen.etcd.rpc_pb2 import AuthenticateRequest
 from ottla_proto.gen.etcd.rpc_pb2_grpc import AuthStub, KVStub, LeaseStub, MaintenanceStub, WatchStub
 
@@ -47,21 +48,8 @@ CHANNEL_OPTIONS: Sequence[tuple[str, str | int]] = (
 REQUIRE_LEADER = ("hasleader", "true")
 """Asks an etcd member that has lost its cluster to break a stream instead of keeping it, silent."""
 
-RequestT_contra = TypeVar("RequestT_contra", contravariant=True)
-ResponseT_co = TypeVar("ResponseT_co", covariant=True)
-
-
-class UnaryMethod(Protocol[RequestT_contra, ResponseT_co]):
-    """A unary gRPC method, as the stubs offer it."""
-
-    def __call__(
-        self,
-        request: RequestT_contra,
-        *,
-        timeout: float | None = None,
-        metadata: aio.Metadata | None = None,
-    ) -> Awaitable[ResponseT_co]:
-        """Start the call."""
+Request = TypeVar("Request")
+Response = TypeVar("Response")
 
 
 class Endpoint:
@@ -146,9 +134,9 @@ class EtcdConnection:
 
     async def read(
         self,
-        method: Callable[[Endpoint], UnaryMethod[RequestT_contra, ResponseT_co]],
-        request: RequestT_contra,
-    ) -> ResponseT_co:
+        method: Callable[[Endpoint], UnaryMethod[Request, Response]],
+        request: Request,
+    ) -> Response:
         """Ask until somebody answers.
 
         Raises:
@@ -171,9 +159,9 @@ class EtcdConnection:
 
     async def write(
         self,
-        method: Callable[[Endpoint], UnaryMethod[RequestT_contra, ResponseT_co]],
-        request: RequestT_contra,
-    ) -> ResponseT_co:
+        method: Callable[[Endpoint], UnaryMethod[Request, Response]],
+        request: Request,
+    ) -> Response:
         """Ask once.
 
         Raises:
@@ -204,9 +192,9 @@ class EtcdConnection:
 
     async def _attempt(
         self,
-        method: Callable[[Endpoint], UnaryMethod[RequestT_contra, ResponseT_co]],
-        request: RequestT_contra,
-    ) -> ResponseT_co:
+        method: Callable[[Endpoint], UnaryMethod[Request, Response]],
+        request: Request,
+    ) -> Response:
         try:
             return await self._call(method, request)
         except aio.AioRpcError as error:
@@ -218,9 +206,9 @@ class EtcdConnection:
 
     async def _call(
         self,
-        method: Callable[[Endpoint], UnaryMethod[RequestT_contra, ResponseT_co]],
-        request: RequestT_contra,
-    ) -> ResponseT_co:
+        method: Callable[[Endpoint], UnaryMethod[Request, Response]],
+        request: Request,
+    ) -> Response:
         metadata = await self.metadata()
         endpoint = self.endpoint
         try:

@@ -71,9 +71,9 @@ async def _create(broker: Broker, request: Request, owner: Principal) -> _Create
         lifetime_ms=config.delegation_token_expiry_time_ms,
     )
     response = await broker.controller.forward(
-        "CreateDelegationToken", messages.new_token_to_message(asked), timeout_s=config.request_timeout_ms / 1000
+        "CreateDelegationToken", messages.NEW_TOKEN.to_message(asked), timeout_s=config.request_timeout_ms / 1000
     )
-    return _Created(asked.token_id, tokens.hmac_of(asked.token_id), messages.times_from_message(response))
+    return _Created(asked.token_id, tokens.hmac_of(asked.token_id), messages.TOKEN_TIMES.from_message(response))
 
 
 def check_requests_allowed(broker: Broker, request: Request) -> None:

@@ -73,9 +73,9 @@ async def _answer(broker: Broker, request: Request, body: bytes) -> Message:
 
 def _told(status: LinkStatus) -> Message:
     return pb.LinkStatusResponse(
-        partitions=[messages.status_to_message(each) for each in status.partitions],
+        partitions=messages.PARTITION_STATUS.to_messages(status.partitions),
         silent_brokers=status.silent_brokers,
-        keepings=[messages.keeping_to_message(each) for each in status.keepings],
+        keepings=messages.LINK_KEEPING.to_messages(status.keepings),
     )
 
 
@@ -85,7 +85,7 @@ async def _forward(broker: Broker, method: LinksMethod, body: bytes) -> Message:
     answer: Message = await broker.controller.forward(name, message_type.FromString(body), timeout_s=timeout_s)
     await broker.reconciler.wait_reached(broker.state.revision, timeout_s)
     if isinstance(answer, pb.CreateLinkResponse | pb.AlterLinkResponse):
-        answer.link.CopyFrom(messages.link_to_message(_shown(messages.link_from_message(answer.link))))
+        answer.link.CopyFrom(messages.LINK.to_message(_shown(messages.LINK.from_message(answer.link))))
     return answer
 
 
@@ -97,7 +97,7 @@ def _describe(state: ClusterState, request: pb.DescribeLinksRequest) -> Message:
     return pb.DescribeLinksResponse(
         cluster_id=state.cluster_id,
         links=[
-            messages.described_to_message(DescribedLink(link=_shown(link), topics=_topics_of(link, state)))
+            messages.DESCRIBED_LINK.to_message(DescribedLink(link=_shown(link), topics=_topics_of(link, state)))
             for link in links
         ],
     )

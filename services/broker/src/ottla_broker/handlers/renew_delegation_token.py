@@ -59,7 +59,7 @@ async def altered_end_ms(broker: Broker, request: Request, secret: bytes, lifeti
     )
     response = await broker.controller.forward(
         "AlterDelegationToken",
-        messages.lifetime_to_message(asked),
+        messages.TOKEN_LIFETIME.to_message(asked),
         timeout_s=broker.config.request_timeout_ms / 1000,
     )
-    return messages.times_from_message(response).expires_ms
+    return messages.TOKEN_TIMES.from_message(response).expires_ms

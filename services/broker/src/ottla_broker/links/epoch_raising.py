@@ -63,7 +63,7 @@ class EpochRaising:
             request = pb.RaiseLeaderEpochsRequest(
                 broker_id=self._broker_id,
                 broker_epoch=self._membership.registered_epoch,
-                raises=[link_messages.raise_to_message(each) for each in asked],
+                raises=link_messages.LEADER_EPOCH_RAISE.to_messages(asked),
             )
             try:
                 await self._controller.forward("RaiseLeaderEpochs", request, timeout_s=TIMEOUT_S)

@@ -231,10 +231,10 @@ class LinkKeeper:
             link_id=self._mine().id.bytes,
             broker_id=self._broker_id,
             broker_epoch=self._registration.registered_epoch,
-            topics=[link_messages.new_linked_topic_to_message(each) for each in wanted],
+            topics=link_messages.NEW_LINKED_TOPIC.to_messages(wanted),
         )
         answer = await self._controller.forward("KeepLink", request, timeout_s=CONTROLLER_TIMEOUT_S)
-        results = [link_messages.result_from_message(each) for each in answer.topics]
+        results = link_messages.LINKED_TOPIC_RESULT.from_messages(answer.topics)
         return [
             LinkProblem(kind=LinkProblemKind.TOPIC_REFUSED, name=each.topic, reason=each.error_message or "")
             for each in results
