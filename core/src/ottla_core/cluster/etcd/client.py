@@ -23,7 +23,7 @@ from ottla_core.cluster.etcd.connection import (
     EtcdConnection,
     OpenEndpoint,
 )
-from ottla_core.cluster.etcd.errors import LeaseNotFound, WriteOutcomeUnknown, write_error
+from ottla_core.cluster.etcd.errors import EtcdAnswerTooLarge, LeaseNotFound, WriteOutcomeUnknown, write_error
 from ottla_core.cluster.etcd.key_range import range_end
 from ottla_core.cluster.etcd.key_value import KeyDeletion, KeyValue
 from ottla_core.cluster.etcd.messages import key_value
@@ -167,12 +167,21 @@ class EtcdClient:
     async def pages(self, prefix: str) -> AsyncGenerator[Listing, None]:
         """Yield the same page by page, at least one, for those who do not want all of it in memory.
 
+        A page whose values are too long for one message is asked for anew with half as many keys.
+
         Raises:
+            EtcdAnswerTooLarge: a single key with its value is too long.
             EtcdError: see `list_prefix`.
         """
         request = RangeRequest(key=prefix.encode(), range_end=range_end(prefix), limit=LISTING_PAGE_KEYS)
         while True:
-            response = await self._range(request)
+            try:
+                response = await self._range(request)
+            except EtcdAnswerTooLarge:
+                if request.limit == 1:
+                    raise
+                request.limit //= 2
+                continue
             if request.revision == 0:
                 request.revision = response.header.revision
             yield Listing(tuple(key_value(message) for message in response.kvs), request.revision)

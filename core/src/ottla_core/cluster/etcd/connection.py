@@ -31,6 +31,11 @@ RETRY_DELAY_S = 0.1
 RETIREMENT_S = 10.0
 """Longer than any attempt takes."""
 
+RECEIVED_BYTES_MAX = 64 * 1024 * 1024
+"""The largest message of etcd that is taken. A value has at most 1.5 MiB by etcd's default (`--max-request-bytes`), a
+fragment of changes 2 MiB. Pages of listings and changes that are larger come in smaller parts: see
+`EtcdClient.pages` and `EtcdWatch`."""
+
 CHANNEL_OPTIONS: Sequence[tuple[str, str | int]] = (
     ("grpc.lb_policy_name", "round_robin"),
     ("grpc.keepalive_time_ms", 10_000),
@@ -38,7 +43,7 @@ CHANNEL_OPTIONS: Sequence[tuple[str, str | int]] = (
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1_000),
-    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_receive_message_length", RECEIVED_BYTES_MAX),
     # etcd is reached directly, whatever http_proxy says.
     ("grpc.enable_http_proxy", 0),
     # Without its own pool a new client would inherit the back-off of an earlier one to the same address.
@@ -55,11 +60,16 @@ Response = TypeVar("Response")
 class Endpoint:
     """One channel and etcd's services on it."""
 
-    def __init__(self, target: str, credentials: grpc.ChannelCredentials | None) -> None:
+    def __init__(
+        self,
+        target: str,
+        credentials: grpc.ChannelCredentials | None,
+        options: Sequence[tuple[str, str | int]] = CHANNEL_OPTIONS,
+    ) -> None:
         if credentials is None:
-            self.channel = aio.insecure_channel(target, options=CHANNEL_OPTIONS)
+            self.channel = aio.insecure_channel(target, options=options)
         else:
-            self.channel = aio.secure_channel(target, credentials, options=CHANNEL_OPTIONS)
+            self.channel = aio.secure_channel(target, credentials, options=options)
         self.kv = KVStub(self.channel)
         self.watch = WatchStub(self.channel)
         self.lease = LeaseStub(self.channel)

@@ -23,6 +23,10 @@ class WriteOutcomeUnknown(EtcdError):
     """A write got no answer: it may have happened, not have happened, or happen later."""
 
 
+class EtcdAnswerTooLarge(EtcdError):
+    """etcd sent a message that is larger than a process takes."""
+
+
 class LeaseNotFound(EtcdError):
     """The lease has expired or was revoked."""
 
@@ -59,9 +63,17 @@ def is_stale_token(error: aio.AioRpcError) -> bool:
     return "invalid auth token" in details or "revision of auth store is old" in details
 
 
+def is_too_large(error: aio.AioRpcError) -> bool:
+    """Return whether the answer was there and was not taken, as it is larger than the channel allows.
+
+    etcd itself answers RESOURCE_EXHAUSTED for other reasons, such as a full database.
+    """
+    return error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in (error.details() or "")
+
+
 def write_error(error: aio.AioRpcError) -> EtcdError:
-    """Return what a failed write means."""
-    if is_no_answer(error):
+    """Return what a failed write means; one whose answer was not taken may have been carried out."""
+    if is_no_answer(error) or is_too_large(error):
         return WriteOutcomeUnknown(f"etcd did not answer a write: {described(error)}")
     return refusal(error)
 
@@ -69,6 +81,8 @@ def write_error(error: aio.AioRpcError) -> EtcdError:
 def refusal(error: aio.AioRpcError) -> EtcdError:
     """Return what etcd's refusal means."""
     details = error.details() or error.code().name
+    if is_too_large(error):
+        return EtcdAnswerTooLarge(f"etcd sent a message that is too large to be taken: {details}")
     if error.code() is grpc.StatusCode.NOT_FOUND:
         return LeaseNotFound(details)
     # etcd answers a wrong or missing user with INVALID_ARGUMENT and these words.

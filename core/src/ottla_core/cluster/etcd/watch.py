@@ -5,6 +5,11 @@ which in a batch of events is merely the newest revision of the store, also whil
 Only in a progress notification (a response without events) does the header say that everything up to it has
 been delivered. etcd sends those by itself every few minutes; they are not asked for one by one, because etcd
 before 3.5.8 may send a requested one ahead of events.
+
+To a watch that is behind etcd sends the changes of up to 1,000 revisions together, which may be more than a message
+may hold. Then it is asked to send them in fragments; not before, as that takes it ten times as long. The last
+revision of a fragment may go on in the next one, and a watch cannot be resumed in the middle of a revision: its
+events are held back until they are complete.
 """
 
 import asyncio
@@ -16,10 +21,11 @@ import structlog
 from grpc import aio
 
 from ottla_core.cluster.etcd.connection import REQUIRE_LEADER, RETRY_DELAY_S, Endpoint, EtcdConnection
-from ottla_core.cluster.etcd.errors import StoreWentBack, WatchHistoryLost
+from ottla_core.cluster.etcd.errors import StoreWentBack, WatchHistoryLost, is_too_large
 from ottla_core.cluster.etcd.key_value import KeyChange
 from ottla_core.cluster.etcd.messages import key_change
 from ottla_core.rpc.status import described
+from ottla_proto.gen.etcd import kv_pb2
 from ottla_proto.gen.etcd.rpc_pb2 import RangeRequest, WatchCreateRequest, WatchRequest, WatchResponse
 
 CREATION_TIMEOUT_S = 2.0
@@ -61,6 +67,7 @@ class EtcdWatch:
         self._connection = connection
         self._request = request
         self._request.progress_notify = True
+        self._held_back: list[kv_pb2.Event] = []
         self._on_resume = on_resume
         self._interrupted = False
         self._call: aio.StreamStreamCall[WatchRequest, WatchResponse] | None = None
@@ -97,10 +104,13 @@ class EtcdWatch:
                 async with aclosing(self._one_stream(endpoint)) as batches:
                     async for batch in batches:
                         self._request.start_revision = batch.revision + 1
+                        self._request.fragment = False  # of the next stream
                         yield batch
                 reason = "the stream ended"
             except aio.AioRpcError as error:
                 reason = described(error)
+                if is_too_large(error):
+                    self._ask_for_fragments(reason)
             except TimeoutError:
                 reason = "etcd does not answer"
             except asyncio.CancelledError:
@@ -119,11 +129,24 @@ class EtcdWatch:
             self._connection.move_on(endpoint)
             await asyncio.sleep(RETRY_DELAY_S)
 
+    def _ask_for_fragments(self, reason: str) -> None:
+        """Have the next stream send the changes in fragments, as they are too large for a message.
+
+        Raises:
+            WatchHistoryLost: it was asked for fragments already. (etcd may send unfragmented what it has read before
+                it has confirmed the watch.)
+        """
+        if self._request.fragment:
+            start = self._request.start_revision
+            raise WatchHistoryLost(f"the changes from revision {start} on are too large for a message: {reason}")
+        self._request.fragment = True
+
     async def _one_stream(self, endpoint: Endpoint) -> AsyncGenerator[WatchBatch, None]:
         metadata = await self._connection.metadata(REQUIRE_LEADER)
         if not self._connection.is_current(endpoint):
             raise _Cancelled("etcd is reached with new credentials")
         call = self._call = endpoint.watch.Watch(metadata=metadata)
+        self._held_back = []
         try:
             async with asyncio.timeout(CREATION_TIMEOUT_S):
                 await call.write(WatchRequest(create_request=self._request))
@@ -154,9 +177,20 @@ class EtcdWatch:
                 log.info("watch resumed", at=start)
             return None
         if response.events:
-            changes = tuple(key_change(event) for event in response.events)
-            return WatchBatch(changes, response.events[-1].kv.mod_revision)
+            return self._completed(response)
         return WatchBatch((), max(response.header.revision, start - 1))
+
+    def _completed(self, response: WatchResponse) -> WatchBatch | None:
+        """Return the events of whole revisions, and hold back those that the next fragment may go on with."""
+        events = [*self._held_back, *response.events]
+        self._held_back = []
+        if response.fragment:
+            last = events[-1].kv.mod_revision
+            self._held_back = [event for event in events if event.kv.mod_revision == last]
+            events = events[: len(events) - len(self._held_back)]
+        if not events:
+            return None
+        return WatchBatch(tuple(key_change(event) for event in events), events[-1].kv.mod_revision)
 
     async def _check_not_ahead(self, revision: int, start: int) -> None:
         """See that the store has come as far as we have; one that was restored or made anew has not.
