@@ -27,8 +27,9 @@ from kio.static.primitive import i32, i32Timedelta, i64
 from ottla.secure.authority import Issued, new_authority
 from ottla.secure.certificate_folder import CertificateFolder
 from ottla.secure.etcd_users import make_users
+from ottla_core.reloaded_files import CHECK_SECONDS
 from ottla_core.rpc.dialing import dial
-from ottla_core.rpc.tls import CHECK_SECONDS, RpcTls
+from ottla_core.rpc.tls import RpcTls
 from ottla_core.rpc_identity import RpcIdentity
 from ottla_proto.gen.ottla import controller_pb2, group_relay_pb2
 from tests.support.child_process import ChildProcess

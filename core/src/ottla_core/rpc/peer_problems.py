@@ -16,6 +16,7 @@ import structlog
 from grpc import aio
 
 from ottla_core.background import start_detached
+from ottla_core.openssl_errors import openssl_reason
 from ottla_core.rpc.refusals import PEER_NOT_TRUSTED, REFUSED_BY_PEER, rpc_security
 from ottla_core.rpc_identity import RpcIdentity
 
@@ -116,7 +117,7 @@ def _problem_of_ending(error: OSError) -> PeerProblem | None:
     if isinstance(error, TimeoutError):
         return None
     if isinstance(error, ssl.SSLError):
-        reason = (error.reason or "no reason is given").replace("_", " ").lower()
+        reason = openssl_reason(error)
         if "alert" in reason:
             return PeerProblem(REFUSED_BY_PEER, f"it does not accept this process's certificate ({reason})")
         return PeerProblem(PEER_NOT_TRUSTED, f"the handshake failed ({reason}); does it listen without TLS?")

@@ -1,27 +1,24 @@
 """The certificate of a process between Ottla's processes, and the authorities that it trusts there, kept up to date.
 
 Files are looked at every `CHECK_SECONDS`, in a thread, and read again when they have changed. A server takes what was
-read last at each handshake; whoever dials makes a new channel when `version` has grown. Open connections stay.
-Files that cannot be used, as while only one of two has been replaced, leave the former certificate in place.
+read last at each handshake; a caller makes a new channel when `version` has grown. Open connections stay.
 """
 
 import asyncio
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import Final
 
 import grpc
 import structlog
 from cryptography import x509
 
 from ottla_core.errors import ConfigurationError
+from ottla_core.openssl_errors import openssl_reason
+from ottla_core.reloaded_files import CHECK_SECONDS, ReloadedFiles
 from ottla_core.rpc_identity import RpcIdentity, RpcNames
-
-CHECK_SECONDS: Final = 5.0
-
-FileState = tuple[tuple[int, int, int], ...]
 
 log = structlog.get_logger("rpc")
 
@@ -86,45 +83,44 @@ class RpcTls:
         self.files = files
         self.names = names
         self.own = own
-        self._state = _state_of(files)
-        self._refused: FileState | None = None
-        self._credentials = self._read(version=1)
+        self._versions = count(1)
+        self._reloaded = ReloadedFiles(files.all, self._read)
 
     @property
     def credentials(self) -> RpcCredentials:
         """What was read last."""
-        return self._credentials
+        return self._reloaded.contents
 
     @property
     def version(self) -> int:
         """Grows when the files have changed and were read."""
-        return self._credentials.version
+        return self.credentials.version
 
     @property
     def expires_at_s(self) -> float:
         """Until when the certificate holds, in seconds since 1970."""
-        return self._credentials.expires_at_s
+        return self.credentials.expires_at_s
 
     @property
     def is_outdated(self) -> bool:
         """Whether the files have changed and cannot be used."""
-        return self._refused is not None
+        return self._reloaded.are_outdated
 
     def server_credentials(self) -> grpc.ServerCredentials:
         """Return credentials of a server that wants certificates, and has the newest of its own at each handshake."""
-        served = self._credentials.version
+        served = self.version
 
         def newest() -> grpc.ServerCertificateConfiguration | None:
             """Return what has changed since the last handshake; gRPC calls this in a thread of its own."""
             nonlocal served
-            credentials = self._credentials
+            credentials = self.credentials
             if credentials.version == served:
                 return None
             served = credentials.version
             return credentials.of_server()
 
         return grpc.dynamic_ssl_server_credentials(
-            self._credentials.of_server(),
+            self.credentials.of_server(),
             newest,  # type: ignore[arg-type]  # None is gRPC's word for no change
             require_client_authentication=True,
         )
@@ -137,24 +133,15 @@ class RpcTls:
 
     def look(self) -> None:
         """Read the files if they have changed; blocks while it does."""
-        state = _state_of(self.files)
-        if state == self._state:
-            self._refused = None
-            return
-        if state == self._refused:
-            return
         try:
-            credentials = self._read(version=self._credentials.version + 1)
+            is_new = self._reloaded.look()
         except ConfigurationError as error:
-            self._refused = state
             log.error("the process goes on with its former certificate", problem=str(error))
             return
-        if _state_of(self.files) != state:
-            return  # it was read while they changed; the next look reads what is there then
-        self._credentials, self._state, self._refused = credentials, state, None
-        log.info("the process has a new certificate", expires_at_s=int(credentials.expires_at_s))
+        if is_new:
+            log.info("the process has a new certificate", expires_at_s=int(self.expires_at_s))
 
-    def _read(self, *, version: int) -> RpcCredentials:
+    def _read(self) -> RpcCredentials:
         files = self.files
         try:
             authorities, chain, key = (path.read_bytes() for path in files.all)
@@ -164,10 +151,10 @@ class RpcTls:
             context.load_verify_locations(files.authorities)
             own = x509.load_pem_x509_certificates(chain)[0]
         except ssl.SSLError as error:
-            reason = (error.reason or "no reason is given").replace("_", " ").lower()
             raise ConfigurationError(
                 f"rpc.tls.certificate={files.certificate}, rpc.tls.key={files.key}, rpc.tls.ca={files.authorities}: "
-                f"cannot be used ({reason}); they take PEM, a chain with the key that belongs to it, and authorities"
+                f"cannot be used ({openssl_reason(error)}); they take PEM, a chain with the key that belongs to it, "
+                "and authorities"
             ) from None
         except OSError as error:
             raise ConfigurationError(f"cannot read {error.filename}: {error.strerror or error}") from None
@@ -175,7 +162,8 @@ class RpcTls:
             raise ConfigurationError(f"rpc.tls.certificate={files.certificate}: no certificate in PEM") from None
         names = dns_names_of(own)
         self._check_own(names)
-        return RpcCredentials(version, authorities, chain, key, names, own.not_valid_after_utc.timestamp())
+        expires_at_s = own.not_valid_after_utc.timestamp()
+        return RpcCredentials(next(self._versions), authorities, chain, key, names, expires_at_s)
 
     def _check_own(self, names: Sequence[str]) -> None:
         if self.names.identities(names) != {self.own}:
@@ -193,15 +181,3 @@ def dns_names_of(certificate: x509.Certificate) -> tuple[str, ...]:
     except x509.ExtensionNotFound:
         return ()
     return tuple(extension.value.get_values_for_type(x509.DNSName))
-
-
-def _state_of(files: RpcTlsFiles) -> FileState:
-    """Return what tells that a file is another one; one that cannot be looked at counts as another one."""
-    states = []
-    for path in files.all:
-        try:
-            found = path.stat()
-            states.append((found.st_ino, found.st_mtime_ns, found.st_size))
-        except OSError as error:
-            states.append((-1, error.errno or 0, 0))
-    return tuple(states)

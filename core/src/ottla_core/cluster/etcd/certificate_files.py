@@ -1,6 +1,7 @@
-"""The files by which a process and etcd know each other with TLS, and whether they have changed."""
+"""The files by which a process and etcd know each other with TLS."""
 
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,8 +9,7 @@ import grpc
 
 from ottla_core.config import EtcdSettings
 from ottla_core.errors import ConfigurationError
-
-FileState = tuple[tuple[int, int, int], ...]
+from ottla_core.openssl_errors import openssl_reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +32,10 @@ class EtcdFiles:
             raise ConfigurationError("etcd.tls.key and etcd.tls.certificate must be set together")
         return files if files.authorities is not None or files.key is not None else None
 
-    def state(self) -> FileState:
-        """Return what tells that a file is another one; one that cannot be looked at counts as another one."""
-        states = []
-        for path in (self.authorities, self.certificate, self.key):
-            if path is not None:
-                try:
-                    found = path.stat()
-                    states.append((found.st_ino, found.st_mtime_ns, found.st_size))
-                except OSError as error:
-                    states.append((-1, error.errno or 0, 0))
-        return tuple(states)
+    @property
+    def paths(self) -> Sequence[Path]:
+        """Every file that is set."""
+        return [path for path in (self.authorities, self.certificate, self.key) if path is not None]
 
     def credentials(self) -> grpc.ChannelCredentials:
         """Read the files.
@@ -58,9 +51,9 @@ class EtcdFiles:
                 # Without a password OpenSSL would ask for one at the terminal.
                 ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(self.certificate, self.key, password="")
             except ssl.SSLError as error:
-                reason = (error.reason or "no reason is given").replace("_", " ").lower()
                 raise ConfigurationError(
-                    f"etcd.tls.certificate={self.certificate} and etcd.tls.key={self.key} cannot be used ({reason})"
+                    f"etcd.tls.certificate={self.certificate} and etcd.tls.key={self.key} cannot be used "
+                    f"({openssl_reason(error)})"
                 ) from None
         return grpc.ssl_channel_credentials(authorities, key, certificate)
 

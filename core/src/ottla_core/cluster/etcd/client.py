@@ -15,7 +15,7 @@ import structlog
 from grpc import aio
 
 from ottla_core.cluster.etcd import operations as op
-from ottla_core.cluster.etcd.certificate_files import EtcdFiles, FileState
+from ottla_core.cluster.etcd.certificate_files import EtcdFiles
 from ottla_core.cluster.etcd.connection import (
     ATTEMPT_TIMEOUT_S,
     REQUIRE_LEADER,
@@ -31,6 +31,7 @@ from ottla_core.cluster.etcd.times import KEEP_ALIVE, timed
 from ottla_core.cluster.etcd.watch import EtcdWatch, WatchBatch
 from ottla_core.config import EtcdSettings
 from ottla_core.errors import ConfigurationError
+from ottla_core.reloaded_files import CHECK_SECONDS, ReloadedFiles
 from ottla_proto.gen.etcd.rpc_pb2 import (
     Compare,
     LeaseGrantRequest,
@@ -46,7 +47,6 @@ from ottla_proto.gen.etcd.rpc_pb2 import (
 )
 
 LISTING_PAGE_KEYS = 2000
-CERTIFICATE_CHECK_S = 5.0
 
 log = structlog.get_logger("etcd")
 
@@ -83,9 +83,7 @@ class EtcdClient:
         self._connection = EtcdConnection(
             endpoints, credentials=credentials, username=username, password=password, open_endpoint=open_endpoint
         )
-        self._files: EtcdFiles | None = None
-        self._files_state: FileState | None = None
-        self._refused_state: FileState | None = None
+        self._files: ReloadedFiles[grpc.ChannelCredentials] | None = None
 
     @classmethod
     def from_settings(cls, settings: EtcdSettings) -> "EtcdClient":
@@ -95,14 +93,14 @@ class EtcdClient:
             ConfigurationError: an endpoint is malformed or a TLS file cannot be read.
         """
         files = EtcdFiles.from_settings(settings)
-        state = None if files is None else files.state()
+        reloaded = None if files is None else ReloadedFiles(files.paths, files.credentials)
         client = cls(
             settings.etcd_endpoints,
-            credentials=None if files is None else files.credentials(),
+            credentials=None if reloaded is None else reloaded.contents,
             username=settings.etcd_username,
             password=settings.etcd_password,
         )
-        client._files, client._files_state = files, state
+        client._files = reloaded
         return client
 
     @property
@@ -112,29 +110,17 @@ class EtcdClient:
 
     async def keep_certificate(self) -> None:
         """Look at the files now and then, and go on with what they have; does not return."""
-        while True:
-            await asyncio.sleep(CERTIFICATE_CHECK_S)
-            credentials = await asyncio.to_thread(self._changed_credentials)
-            if credentials is not None:
-                self._connection.replace_credentials(credentials)
-                log.info("the process has a new certificate for etcd")
-
-    def _changed_credentials(self) -> grpc.ChannelCredentials | None:
-        """Read files that have changed; blocks while it does. Those that cannot be used count as unchanged."""
         assert self._files is not None
-        state = self._files.state()
-        if state in (self._files_state, self._refused_state):
-            return None
-        try:
-            credentials = self._files.credentials()
-        except ConfigurationError as error:
-            self._refused_state = state
-            log.error("the process goes on with its former certificate for etcd", problem=str(error))
-            return None
-        if self._files.state() != state:
-            return None  # read while they changed; the next look reads what is there then
-        self._files_state = state
-        return credentials
+        while True:
+            await asyncio.sleep(CHECK_SECONDS)
+            try:
+                is_new = await asyncio.to_thread(self._files.look)
+            except ConfigurationError as error:
+                log.error("the process goes on with its former certificate for etcd", problem=str(error))
+                continue
+            if is_new:
+                self._connection.replace_credentials(self._files.contents)
+                log.info("the process has a new certificate for etcd")
 
     async def close(self) -> None:
         """Close every channel; running calls fail."""

@@ -7,6 +7,7 @@ from typing import Final
 import structlog
 
 from ottla_core.errors import ConfigurationError
+from ottla_core.reloaded_files import ReloadedFiles
 
 FILE_BYTES_MAX: Final = 1024 * 1024
 
@@ -21,29 +22,16 @@ class PasswordFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._state = self._look()
-        self._passwords = read_passwords(path)
+        self._file = ReloadedFiles([path], lambda: read_passwords(path))
 
     def passwords(self) -> Mapping[str, str]:
         """Return the passwords by user; a file that cannot be used leaves the former ones, and is logged once."""
-        state = self._look()
-        if state != self._state:
-            self._state = state
-            try:
-                self._passwords = read_passwords(self._path)
-            except ConfigurationError as error:
-                logger.error("the users of PLAIN stay as they were", problem=str(error))
-            else:
-                logger.info("the users of PLAIN are read again", users=len(self._passwords))
-        return self._passwords
-
-    def _look(self) -> tuple[int, int, int] | None:
         try:
-            found = self._path.stat()
-        except OSError:
-            return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
+            if self._file.look():
+                logger.info("the users of PLAIN are read again", users=len(self._file.contents))
+        except ConfigurationError as error:
+            logger.error("the users of PLAIN stay as they were", problem=str(error))
+        return self._file.contents
 
 
 def read_passwords(path: Path) -> dict[str, str]:
