@@ -1,15 +1,13 @@
 """Asking a cluster about itself and having it changed, over the Kafka protocol.
 
-What any broker can answer goes to one of them, and to another one when it goes away. Every request may be sent twice
-without harm, so one that got no answer is repeated. Connections are secured as librdkafka's settings say. The
-messages of a question or change are imported when it is sent, which takes up to a hundredth of a second each: most
-commands send one or two kinds.
+What any broker can answer goes to one of them (`broker_connections.py`). The messages of a question or change are
+imported when it is sent, which takes up to a hundredth of a second each: most commands send one or two kinds.
 """
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Self
 
 from kio.schema.errors import ErrorCode
@@ -17,6 +15,7 @@ from kio.schema.metadata.v13.request import MetadataRequest
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i16, i32, i32Timedelta
 
+from ottla.cluster.broker_connections import BrokerConnections, UnsupportedApi
 from ottla.cluster.cluster_view import (
     CLIENT_METRICS_RESOURCE,
     RESOURCE_NAMES,
@@ -34,25 +33,18 @@ from ottla.cluster.cluster_view import (
     Replicas,
 )
 from ottla.errors import CommandError
-from ottla.kafka_client import CLIENT_ID, check_reachable, split_address
-from ottla_core.client.blocking_connection import ANSWER_TIMEOUT_S, BlockingConnection
-from ottla_core.client.errors import AuthenticationFailed, Unreachable, UnsupportedByBroker
-from ottla_core.client.security import ClientSecurity
-from ottla_core.errors import ConfigurationError
+from ottla.kafka_client import CLIENT_ID
+from ottla_core.client.blocking_connection import ANSWER_TIMEOUT_S
+from ottla_core.client.errors import Unreachable
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.conversion import message_of
 
 OPERATION_TIMEOUT = i32Timedelta.parse(dt.timedelta(seconds=30))
-ROUNDS_MAX = 3
 METADATA_TOPIC = "__cluster_metadata"
 SET, DELETE = 0, 1
 GROUP_KEY = 0
 COORDINATOR_KEYS = 8
 """Enough names of groups to meet several shards."""
-
-
-class UnsupportedApi(CommandError):
-    """No broker that was asked has the API, or a version of it that we know."""
 
 
 class ClusterAdmin:
@@ -75,27 +67,13 @@ class ClusterAdmin:
         *,
         answer_timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> None:
-        self._bootstrap = bootstrap
-        self._config = {**(config or {}), "bootstrap.servers": bootstrap}
-        self._answer_timeout_s = answer_timeout_s
-        try:
-            self._security = ClientSecurity.of(
-                {key: value for key, value in self._config.items() if isinstance(value, str)}
-            )
-        except ConfigurationError as error:
-            raise CommandError(str(error)) from None
-        self._addresses = [split_address(address.strip()) for address in bootstrap.split(",")]
-        self._known: list[tuple[str, int]] = []
-        self._connection: BlockingConnection | None = None
-        self._to_brokers: dict[int, BlockingConnection] = {}
+        self._connections = BrokerConnections(bootstrap, config or {}, answer_timeout_s=answer_timeout_s)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for connection in (self._connection, *self._to_brokers.values()):
-            if connection is not None:
-                connection.close()
+        self._connections.close()
 
     def view(self) -> ClusterView:
         """Return brokers, topics and partitions as a broker knows them now."""
@@ -104,7 +82,7 @@ class ClusterAdmin:
             broker.node_id: BrokerView(broker.node_id, broker.host, broker.port, broker.rack)
             for broker in sorted(response.brokers, key=lambda each: each.node_id)
         }
-        self._known = [(broker.host, broker.port) for broker in brokers.values()]
+        self._connections.note_brokers(brokers.values())
         found = [
             PartitionView(
                 TopicPartition(topic.name, partition.partition_index),
@@ -140,7 +118,7 @@ class ClusterAdmin:
             CommandError: it does not answer, or does not know the question.
         """
         try:
-            response = self._ask_broker(broker, _describe_quorum_request())
+            response = self._connections.ask_broker(broker, _describe_quorum_request())
         except Unreachable as error:
             raise CommandError(f"broker {broker.id} does not answer: {error}") from None
         dates = [
@@ -182,7 +160,7 @@ class ClusterAdmin:
         found = {}
         for broker in brokers:
             with suppress(Unreachable, UnsupportedApi):
-                response = self._ask_broker(broker, DescribeLogDirsRequest(topics=None))
+                response = self._connections.ask_broker(broker, DescribeLogDirsRequest(topics=None))
                 found[broker.id] = [
                     ReplicaOnDisk(
                         TopicPartition(topic.name, partition.partition_index),
@@ -202,7 +180,7 @@ class ClusterAdmin:
         found = {}
         for broker in brokers:
             with suppress(Unreachable, UnsupportedApi):
-                response = self._ask_broker(broker, DescribeLogDirsRequest(topics=()))
+                response = self._connections.ask_broker(broker, DescribeLogDirsRequest(topics=()))
                 found[broker.id] = [
                     LogDirectoryView(
                         each.log_dir, each.usable_bytes, each.total_bytes, each.error_code != ErrorCode.none
@@ -378,7 +356,7 @@ class ClusterAdmin:
         epoch, finalized, supported = -1, {}, {}
         for broker in self.view().brokers.values():
             try:
-                response = self._ask_broker(broker, request)
+                response = self._connections.ask_broker(broker, request)
             except Unreachable as error:
                 raise CommandError(f"broker {broker.id} does not answer: {error}") from None
             supported[broker.id] = {
@@ -416,54 +394,7 @@ class ClusterAdmin:
         Raises:
             CommandError: the cluster cannot be reached, or does not let this client in.
         """
-        problems: list[str] = []
-        if self._connection is None and not self._known:
-            check_reachable(self._bootstrap, self._config)
-        for _ in range(ROUNDS_MAX):
-            try:
-                if self._connection is None or not self._connection.is_usable:
-                    self._connection = self._connect_to_any()
-                with _refusals():
-                    return self._connection.ask(request)
-            except Unreachable as error:
-                problems.append(str(error))
-                self._connection = None
-        raise CommandError(
-            f"cannot reach {problems[-1]}; start a local cluster with `ottla up`, or name another with --bootstrap"
-        )
-
-    def _connect_to_any(self) -> BlockingConnection:
-        if self._connection is not None:  # its session is over
-            self._connection.close()
-        problems, refusals = [], []
-        for host, port in dict.fromkeys((*self._known, *self._addresses)):
-            try:
-                return self._connect(host, port)
-            except Unreachable as error:
-                problems.append(str(error))
-            except (AuthenticationFailed, UnsupportedByBroker) as error:
-                refusals.append(str(error))
-        if refusals:  # others may come back, but this one has to be told
-            raise CommandError("; ".join(refusals))
-        raise Unreachable(", ".join(problems))
-
-    def _connect(self, host: str, port: int) -> BlockingConnection:
-        return BlockingConnection(
-            host,
-            port,
-            security=self._security,
-            client_id=self._config.get("client.id", CLIENT_ID),
-            answer_timeout_s=self._answer_timeout_s,
-        )
-
-    def _ask_broker(self, broker: BrokerView, request: Any) -> Any:
-        with _refusals():
-            connection = self._to_brokers.get(broker.id)
-            if connection is None or not connection.is_usable:
-                if connection is not None:
-                    connection.close()
-                connection = self._to_brokers[broker.id] = self._connect(broker.host, broker.port)
-            return connection.ask(request)
+        return self._connections.ask(request)
 
 
 def _describe_quorum_request() -> Any:
@@ -472,17 +403,6 @@ def _describe_quorum_request() -> Any:
     partition = describe_quorum_v2.PartitionData(partition_index=i32(0))
     topic = describe_quorum_v2.TopicData(topic_name=TopicName(METADATA_TOPIC), partitions=(partition,))
     return describe_quorum_v2.DescribeQuorumRequest(topics=(topic,))
-
-
-@contextmanager
-def _refusals() -> Iterator[None]:
-    """Turn what a broker does not want, and will not want the next time, into the command's errors."""
-    try:
-        yield
-    except UnsupportedByBroker as error:
-        raise UnsupportedApi(str(error)) from None
-    except AuthenticationFailed as error:
-        raise CommandError(str(error)) from None
 
 
 def _refusal(outcome: Any) -> Refusal | None:
