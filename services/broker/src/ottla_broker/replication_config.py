@@ -1,9 +1,8 @@
 """The broker's settings for replication; keys, units and defaults are Kafka's."""
 
 import re
-from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from ottla_core.config import ClusterProcessConfig
 from ottla_core.trace_settings import TraceSettings
@@ -12,19 +11,9 @@ MAX_INT = 2**31 - 1
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
-def _in_capitals(name: str | None) -> str | None:
-    """Return a listener's name as `listeners` has it."""
-    return name and name.upper()
-
-
 class ReplicationConfig(TraceSettings, ClusterProcessConfig):
     """Settings of leaders and followers."""
 
-    inter_broker_listener_name: Annotated[str | None, AfterValidator(_in_capitals)] = Field(
-        None,
-        alias="inter.broker.listener.name",
-        description="The listener through which brokers fetch from each other; by default the first one.",
-    )
     replica_lag_time_max_ms: int = Field(
         30_000,
         alias="replica.lag.time.max.ms",

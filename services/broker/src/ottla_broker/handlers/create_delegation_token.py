@@ -9,8 +9,8 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import TZAware
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.config import PLAINTEXT, SSL
 from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_broker.listener_config import PLAINTEXT, SSL
 from ottla_broker.outcome import Parts
 from ottla_core.acls import AclOperation, ResourceKind
 from ottla_core.cluster.controller_rpc import login_messages as messages
