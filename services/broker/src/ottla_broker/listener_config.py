@@ -125,8 +125,8 @@ class ListenerConfig(ServiceConfig):
     inter_broker_listener_name: Annotated[str | None, AfterValidator(_in_capitals)] = Field(
         None,
         alias="inter.broker.listener.name",
-        description="The listener through which brokers fetch from each other; by default the first one without TLS and "
-        "logins, or else the first.",
+        description="The listener through which brokers fetch from each other; by default the first one without TLS "
+        "and logins, or else the first.",
     )
     listener_values: Mapping[str, str] = Field(default_factory=dict, exclude=True, repr=False)
     """What begins with `LISTENER_PREFIXES`; see `tls/tls_settings.py` and `sasl/sasl_settings.py`."""
