@@ -177,7 +177,7 @@ async def test_processes_join_follow_the_cluster_and_go_on_with_renewed_certific
     etcd: EtcdProcess, folder: CertificateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker waits for a controller to draw the cluster id; a renewal breaks neither the feed nor the lease."""
-    monkeypatch.setattr(etcd_client, "CERTIFICATE_CHECK_S", 0.05)
+    monkeypatch.setattr(etcd_client, "CHECK_SECONDS", 0.05)
     broker, controller = client_of(etcd, folder, "broker-1"), client_of(etcd, folder, "controller-1")
     waiting = asyncio.create_task(ensure_cluster_id(broker, CLUSTER))
     drawn = await ensure_cluster_id(controller, CLUSTER)
