@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
-from ottla_core.errors import ConfigurationError
+from ottla_core.errors import OttlaError
 
 CHECK_SECONDS: Final = 5.0
 """How often processes look at their certificates."""
@@ -22,19 +22,20 @@ class ReloadedFiles(Generic[Contents]):
 
     Args:
         paths: the files.
-        read: returns their contents; raises `ConfigurationError` if they cannot be used.
+        read: returns their contents; raises an `OttlaError` if they cannot be used.
 
     Attributes:
+        paths: the files.
         contents: what was read last.
 
     Raises:
-        ConfigurationError: the files cannot be used.
+        OttlaError: the files cannot be used.
     """
 
     def __init__(self, paths: Sequence[Path], read: Callable[[], Contents]) -> None:
-        self._paths = tuple(paths)
+        self.paths = tuple(paths)
         self._read = read
-        self._state = _state_of(self._paths)
+        self._state = _state_of(self.paths)
         self._refused: _State | None = None
         self.contents = read()
 
@@ -47,9 +48,9 @@ class ReloadedFiles(Generic[Contents]):
         """Read the files if they have changed, and return whether there are new contents; blocks meanwhile.
 
         Raises:
-            ConfigurationError: they cannot be used; raised once for each state of theirs.
+            OttlaError: they cannot be used; raised once for each state of theirs.
         """
-        state = _state_of(self._paths)
+        state = _state_of(self.paths)
         if state == self._state:
             self._refused = None
             return False
@@ -57,10 +58,10 @@ class ReloadedFiles(Generic[Contents]):
             return False
         try:
             contents = self._read()
-        except ConfigurationError:
+        except OttlaError:
             self._refused = state
             raise
-        if _state_of(self._paths) != state:
+        if _state_of(self.paths) != state:
             return False
         self.contents, self._state, self._refused = contents, state, None
         return True

@@ -15,6 +15,7 @@ from typing import Final
 import structlog
 
 from ottla_core.errors import ConfigurationError
+from ottla_core.reloaded_files import ReloadedFiles
 from ottla_core.rest.password_hashes import SALT_BYTES, PasswordHash, hash_of, parse_users
 
 CHECKS_AT_ONCE: Final = 2
@@ -41,9 +42,7 @@ class BasicUsers:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._state = self._look()
-        self._users = read_users(path)
+        self._file = ReloadedFiles([path], lambda: read_users(path))
         self._own_key = secrets.token_bytes(32)
         self._remembered: dict[bytes, PasswordHash] = {}
         self._nobody = hash_of(secrets.token_hex(), secrets.token_bytes(SALT_BYTES))
@@ -82,24 +81,13 @@ class BasicUsers:
 
     def _current(self) -> Mapping[str, PasswordHash]:
         """Return the users; a file that cannot be used leaves the former ones, and is logged once."""
-        state = self._look()
-        if state != self._state:
-            self._state = state
-            try:
-                self._users = read_users(self._path)
-            except ConfigurationError as error:
-                log.error("the users of the REST API stay as they were", problem=str(error))
-            else:
-                self._remembered.clear()
-                log.info("the users of the REST API are read again", users=len(self._users))
-        return self._users
-
-    def _look(self) -> tuple[int, int, int] | None:
         try:
-            found = self._path.stat()
-        except OSError:
-            return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
+            if self._file.look():
+                self._remembered.clear()
+                log.info("the users of the REST API are read again", users=len(self._file.contents))
+        except ConfigurationError as error:
+            log.error("the users of the REST API stay as they were", problem=str(error))
+        return self._file.contents
 
 
 def read_users(path: Path) -> Mapping[str, PasswordHash]:

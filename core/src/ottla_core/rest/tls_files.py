@@ -11,6 +11,7 @@ from typing import Any, Self
 import structlog
 
 from ottla_core.errors import OttlaError
+from ottla_core.reloaded_files import ReloadedFiles
 from ottla_core.rest.settings import RestTls
 
 CLIENT_CERTIFICATES = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -18,8 +19,6 @@ CLIENT_CERTIFICATES = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "r
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 log = structlog.get_logger("rest")
-
-_State = tuple[tuple[int, int, int] | None, ...]
 
 
 class RestError(OttlaError):
@@ -29,10 +28,7 @@ class RestError(OttlaError):
 class FileContext(ssl.SSLContext):
     """A context that has each connection begin by the context which the files make."""
 
-    _files: Sequence[Path]
-    _load: Callable[[], ssl.SSLContext]
-    _loaded: ssl.SSLContext
-    _state: _State
+    _files: ReloadedFiles[ssl.SSLContext]
 
     @classmethod
     def of(cls, protocol: int, files: Sequence[Path], load: Callable[[], ssl.SSLContext]) -> Self:
@@ -47,9 +43,7 @@ class FileContext(ssl.SSLContext):
             RestError: they cannot be used.
         """
         context = cls(protocol)
-        context._files, context._load = files, load
-        context._state = context._look()
-        context._loaded = load()
+        context._files = ReloadedFiles(files, load)
         return context
 
     def wrap_bio(self, *arguments: Any, **named: Any) -> ssl.SSLObject:
@@ -61,19 +55,12 @@ class FileContext(ssl.SSLContext):
         return self._current().wrap_socket(*arguments, **named)
 
     def _current(self) -> ssl.SSLContext:
-        state = self._look()
-        if state != self._state:
-            self._state = state
-            try:
-                self._loaded = self._load()
-            except RestError as error:
-                log.error("the former certificate of the REST API stays in use", problem=str(error))
-            else:
-                log.info("the certificate of the REST API is read again", file=str(self._files[0]))
-        return self._loaded
-
-    def _look(self) -> _State:
-        return tuple(_state_of(path) for path in self._files)
+        try:
+            if self._files.look():
+                log.info("the certificate of the REST API is read again", file=str(self._files.paths[0]))
+        except RestError as error:
+            log.error("the former certificate of the REST API stays in use", problem=str(error))
+        return self._files.contents
 
 
 def server_context(tls: RestTls) -> ssl.SSLContext:
@@ -123,11 +110,3 @@ def _loaded(tls: RestTls, purpose: ssl.Purpose, use: str) -> ssl.SSLContext:
 
 def _files(tls: RestTls) -> Sequence[Path]:
     return [path for path in (tls.certificate, tls.key, tls.authorities) if path is not None]
-
-
-def _state_of(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
