@@ -5,7 +5,7 @@ from uuid import UUID
 
 from ottla_broker.authorization import Authorization
 from ottla_broker.client_plugins.finding import find_authorizer
-from ottla_broker.client_plugins.judging import ClusterAccessLists, Judge
+from ottla_broker.client_plugins.guarded_authorizer import ClusterAccessLists, GuardedAuthorizer
 from ottla_core.acls import AclBinding
 from ottla_sdk.broker import AuthorizerContext
 
@@ -15,4 +15,4 @@ def authorization_by(bindings: Sequence[AclBinding]) -> Authorization:
     acls = {UUID(int=number): each for number, each in enumerate(bindings)}
     authorizer = find_authorizer("StandardAuthorizer", {})
     authorizer.start(AuthorizerContext("cluster", 1, ClusterAccessLists(lambda: acls)))
-    return Authorization(Judge(authorizer, lambda: acls))
+    return Authorization(GuardedAuthorizer(authorizer, lambda: acls))

@@ -31,7 +31,7 @@ from ottla_core.principal import Principal
 
 if TYPE_CHECKING:
     from ottla_broker.broker import Request
-    from ottla_broker.client_plugins.judging import Judge
+    from ottla_broker.client_plugins.guarded_authorizer import GuardedAuthorizer
 
 DECISIONS_REMEMBERED_MAX: Final = 100_000
 """Decisions that are remembered of all clients together; then they are forgotten, and made anew."""
@@ -85,22 +85,22 @@ class Authorization:
     """Decides what requests may do.
 
     Args:
-        judge: asks the authorizer; None if there is none.
+        authorizer: decides; None if there is none.
         audit: records what is refused, and on request who writes and reads; None if nothing is recorded.
 
     Attributes:
         is_on: whether there is an authorizer.
         uses_access_lists: whether it goes by access control lists, so that these may be asked for and changed.
-        judge: asks the authorizer.
+        authorizer: decides.
         denials: how often something was refused, by kind of resource.
     """
 
-    def __init__(self, judge: "Judge | None" = None, audit: AuditLog | None = None) -> None:
-        self.is_on = judge is not None
-        self.uses_access_lists = judge is not None and judge.uses_access_lists
-        self.judge = judge
+    def __init__(self, authorizer: "GuardedAuthorizer | None" = None, audit: AuditLog | None = None) -> None:
+        self.is_on = authorizer is not None
+        self.uses_access_lists = authorizer is not None and authorizer.uses_access_lists
+        self.authorizer = authorizer
         self.denials: Counter[ResourceKind] = Counter()
-        self._basis = _no_basis if judge is None else judge.basis
+        self._basis = _no_basis if authorizer is None else authorizer.basis
         self._audit = audit
         self._records_data = audit is not None and audit.has_data
         self._known: object = None
@@ -190,9 +190,9 @@ class Authorization:
 
     def permits_some(self, request: "Request", operation: AclOperation, kind: ResourceKind) -> bool:
         """Return whether a request may do an operation on any resource of a kind that there might be."""
-        if self.judge is None:
+        if self.authorizer is None:
             return True
-        return self.judge.decide_any(request.principal, request.connection.address, operation, kind)
+        return self.authorizer.decide_any(request.principal, request.connection.address, operation, kind)
 
     def operations_on(self, request: "Request", kind: ResourceKind, name: str) -> i32:
         """Return the operations that a request may do with a resource, as responses tell them."""
@@ -207,13 +207,13 @@ class Authorization:
 
     def is_super_user(self, principal: Principal) -> bool:
         """Return whether a principal may do everything; without an authorizer all may."""
-        return self.judge is None or self.judge.allows_everything(principal)
+        return self.authorizer is None or self.authorizer.allows_everything(principal)
 
     def _decide(self, question: Question) -> bool | None:
         """Ask the authorizer; None, which is not remembered, if it has failed."""
-        assert self.judge is not None
+        assert self.authorizer is not None
         name = question[-1]
-        is_allowed = self.judge.decide(*question)
+        is_allowed = self.authorizer.decide(*question)
         if is_allowed is not None and len(name) <= NAME_CHARACTERS_REMEMBERED_MAX:
             self._remember(question, sys.getsizeof(name), is_allowed=is_allowed)
         return is_allowed

@@ -115,7 +115,11 @@ async def authorization_by(
     """
     if authorizer is None:
         return Authorization()
-    from ottla_broker.client_plugins.judging import ClusterAccessLists, Judge  # noqa: PLC0415 - imports of plugins
+    # These import plugins.
+    from ottla_broker.client_plugins.guarded_authorizer import (  # noqa: PLC0415
+        ClusterAccessLists,
+        GuardedAuthorizer,
+    )
     from ottla_sdk.broker import AuthorizerContext  # noqa: PLC0415
 
     def acls() -> Mapping[UUID, AclBinding]:
@@ -130,7 +134,7 @@ async def authorization_by(
         raise ConfigurationError(
             f"authorizer.class.name: {config.authorizer_class_name} cannot start: {error}"
         ) from error
-    return Authorization(Judge(authorizer, acls), audit)
+    return Authorization(GuardedAuthorizer(authorizer, acls), audit)
 
 
 def principals_by(builder: "PrincipalBuilder[Any] | None", closing: AsyncExitStack) -> Principals:

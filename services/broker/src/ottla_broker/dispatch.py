@@ -22,7 +22,7 @@ from ottla_broker.access.checks import (
     open_to_all,
     topic_field,
 )
-from ottla_broker.access.sifting import Check, checked
+from ottla_broker.access.partial_requests import Check, checked
 from ottla_broker.audit.audited_requests import CHANGES
 from ottla_broker.broker import Broker, Request
 from ottla_broker.connection import Connection

@@ -9,9 +9,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from ottla_broker.authorization import Authorization
-from ottla_broker.client_plugins import judging
+from ottla_broker.client_plugins import guarded_authorizer
 from ottla_broker.client_plugins.finding import find_authorizer
-from ottla_broker.client_plugins.judging import AnswersForATime, ClusterAccessLists, Judge
+from ottla_broker.client_plugins.guarded_authorizer import AnswersForATime, ClusterAccessLists, GuardedAuthorizer
 from ottla_core.acls import AclBinding, AclOperation, PatternType, Permission, ResourceKind
 from ottla_core.errors import ConfigurationError, TopicAuthorizationFailed
 from ottla_core.principal import USER, Principal
@@ -79,7 +79,7 @@ def judged(
     authorizer: Authorizer[Any], acls: Callable[[], Mapping[UUID, AclBinding]] = dict
 ) -> tuple[Authorization, Recorded]:
     audit = Recorded()
-    return Authorization(Judge(authorizer, acls), audit), audit  # type: ignore[arg-type]
+    return Authorization(GuardedAuthorizer(authorizer, acls), audit), audit  # type: ignore[arg-type]
 
 
 def permits(authorization: Authorization, name: str = "t", request: Any = None) -> bool:
@@ -100,12 +100,12 @@ def test_an_authorizer_is_asked_once_for_what_it_has_answered() -> None:
 def test_what_is_no_answer_refuses_is_counted_and_recorded_and_not_remembered(answer: Callable[[], object]) -> None:
     scripted, acls = Scripted(answer), dict[UUID, AclBinding]()
     authorization, audit = judged(scripted, lambda: acls)
-    assert authorization.judge is not None
+    assert authorization.authorizer is not None
     with capture_logs() as logs:
         assert not permits(authorization)
         with pytest.raises(TopicAuthorizationFailed):
             authorization.check_topic(Asking(), AclOperation.WRITE, "t")  # type: ignore[arg-type]
-    assert authorization.judge.counts.failures == 2
+    assert authorization.authorizer.counts.failures == 2
     assert audit.denials == [{"AUTHORIZER_FAILED": 1}] * 2
     assert len([each for each in logs if each["log_level"] == "error"]) == 1, "it is logged now and then"
     scripted.answer = lambda: True
@@ -120,12 +120,12 @@ def test_a_refusal_is_recorded_without_an_error() -> None:
 
 
 def test_a_slow_answer_counts_and_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judging, "SLOW_SECONDS", -1.0)
+    monkeypatch.setattr(guarded_authorizer, "SLOW_SECONDS", -1.0)
     authorization, _ = judged(Scripted(lambda: True))
-    assert authorization.judge is not None
+    assert authorization.authorizer is not None
     with capture_logs() as logs:
         assert permits(authorization)
-    assert authorization.judge.counts.slow == 1
+    assert authorization.authorizer.counts.slow == 1
     assert [each["event"] for each in logs] == ["the authorizer holds up the broker"]
 
 

@@ -1,1 +1,1 @@
-"""Checks of clients' rights that stand before handlers: a request is sifted, and only what is left is handled."""
+"""Checks of clients' rights before handlers: a handler gets the part of a request that its client may do."""

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Awaitable
 from typing import Any, cast
 
-from ottla_broker.access.sifting import Handler
+from ottla_broker.access.partial_requests import Handler
 from ottla_broker.audit.audit_log import AuditLog
 from ottla_broker.audit.audit_records import AuditResult, Caller
 from ottla_broker.audit.audited_requests import changed_resources

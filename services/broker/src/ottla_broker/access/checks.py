@@ -1,4 +1,4 @@
-"""What each API asks of a client's rights: the checks of `sifting`, made for the dispatch table.
+"""What each API asks of a client's rights: the checks of `partial_requests`, made for the dispatch table.
 
 Source: Kafka's KafkaApis and ControllerApis; which errors stand where, `refusals`.
 """
@@ -8,8 +8,8 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final
 
+from ottla_broker.access.partial_requests import Check, PermittedPart, decoded
 from ottla_broker.access.refusals import list_of_answers, part_refusal, refusal
-from ottla_broker.access.sifting import Check, Sifted, decoded
 from ottla_broker.authorization import denial
 from ottla_broker.broker import Broker, Request
 from ottla_core.acls import CLUSTER_NAME, AclOperation, ResourceKind
@@ -29,12 +29,12 @@ CONFIG_KINDS: Final[Mapping[int, ResourceKind]] = {
 """Of which kind the resource is whose rights count for settings of a type."""
 
 
-def in_handler(_broker: Broker, _request: Request) -> Sifted | None:
+def in_handler(_broker: Broker, _request: Request) -> PermittedPart | None:
     """Check nothing: the handler asks for each thing that it would do or tell."""
     return None
 
 
-def open_to_all(_broker: Broker, _request: Request) -> Sifted | None:
+def open_to_all(_broker: Broker, _request: Request) -> PermittedPart | None:
     """Check nothing: every client may ask this."""
     return None
 
@@ -42,7 +42,7 @@ def open_to_all(_broker: Broker, _request: Request) -> Sifted | None:
 def on_cluster(operation: AclOperation, *alternatives: AclOperation) -> Check:
     """Return the check of an API that takes a right on the cluster, one of several."""
 
-    def check(broker: Broker, request: Request) -> Sifted | None:
+    def check(broker: Broker, request: Request) -> PermittedPart | None:
         others = any(broker.authorization.permits_on_cluster(request, each, is_listing=True) for each in alternatives)
         if others or broker.authorization.permits_on_cluster(request, operation):
             return None
@@ -54,7 +54,7 @@ def on_cluster(operation: AclOperation, *alternatives: AclOperation) -> Check:
 def on_group(operation: AclOperation) -> Check:
     """Return the check of an API whose requests name one group."""
 
-    def check(broker: Broker, request: Request) -> Sifted | None:
+    def check(broker: Broker, request: Request) -> PermittedPart | None:
         if broker.authorization.permits(request, operation, ResourceKind.GROUP, request.message.group_id):
             return None
         return refused(request, denial(ResourceKind.GROUP))
@@ -62,9 +62,9 @@ def on_group(operation: AclOperation) -> Check:
     return check
 
 
-def refused(request: Request, error: KafkaError) -> Sifted:
+def refused(request: Request, error: KafkaError) -> PermittedPart:
     """Return what refuses a request as a whole."""
-    return Sifted(None, (refusal(request.header.api_key, request.version, decoded(request), error),))
+    return PermittedPart(None, (refusal(request.header.api_key, request.version, decoded(request), error),))
 
 
 def on_each(
@@ -85,7 +85,7 @@ def on_each(
         on_cluster_instead: who may do this on the cluster needs no right on the items.
     """
 
-    def check(broker: Broker, request: Request) -> Sifted | None:
+    def check(broker: Broker, request: Request) -> PermittedPart | None:
         authorization = broker.authorization
         if on_cluster_instead is not None and authorization.permits_on_cluster(
             request, on_cluster_instead, is_listing=True
@@ -98,14 +98,14 @@ def on_each(
                 return None
             return denial(kind)
 
-        return sift(request, requested, error_of)
+        return permitted_part(request, requested, error_of)
 
     return check
 
 
-def sift(
+def permitted_part(
     request: Request, requested: str, error_of: Callable[[Any], KafkaError | None], message: Any = None
-) -> Sifted | None:
+) -> PermittedPart | None:
     """Return the request without the items that are refused, and the responses that refuse them; None if none is."""
     message = decoded(request) if message is None else message
     items = getattr(message, requested) or ()
@@ -124,7 +124,7 @@ def sift(
         for alike in _alike(denied)
     )
     rest = replace(message, **{requested: left}) if left else None
-    return Sifted(rest, refusals, list_of_answers(request.header.api_key))
+    return PermittedPart(rest, refusals, list_of_answers(request.header.api_key))
 
 
 def _alike(denied: Iterable[tuple[Any, KafkaError]]) -> Iterable[list[tuple[Any, KafkaError]]]:
@@ -163,7 +163,7 @@ def topic_of(broker: Broker, item: Any) -> str | None:
 # APIs with checks of their own
 
 
-def create_topics(broker: Broker, request: Request) -> Sifted | None:
+def create_topics(broker: Broker, request: Request) -> PermittedPart | None:
     """Take CREATE on the cluster or on the topic; who may not see the settings is not told them."""
     authorization = broker.authorization
     sees_all = authorization.permits_on_cluster(request, AclOperation.CREATE, is_listing=True)
@@ -176,8 +176,8 @@ def create_topics(broker: Broker, request: Request) -> Sifted | None:
     def without_settings(response: Any) -> Any:
         return replace(response, topics=tuple(_without_settings(broker, request, each) for each in response.topics))
 
-    sifted = sift(request, "topics", error_of) or Sifted(request.message)
-    return replace(sifted, revise=without_settings)
+    permitted = permitted_part(request, "topics", error_of) or PermittedPart(request.message)
+    return replace(permitted, revise=without_settings)
 
 
 NOT_TOLD: Final = -1
@@ -197,7 +197,7 @@ def _without_settings(broker: Broker, request: Request, topic: Any) -> Any:
     )
 
 
-def init_producer_id(broker: Broker, request: Request) -> Sifted | None:
+def init_producer_id(broker: Broker, request: Request) -> PermittedPart | None:
     """Take WRITE on the transactional id; without one, on any topic, or IDEMPOTENT_WRITE on the cluster (KIP-679)."""
     authorization = broker.authorization
     transactional_id = request.message.transactional_id
@@ -216,7 +216,7 @@ def init_producer_id(broker: Broker, request: Request) -> Sifted | None:
 def configs(operation: AclOperation) -> Check:
     """Return the check of an API about settings of topics, groups, brokers and so on."""
 
-    def check(broker: Broker, request: Request) -> Sifted | None:
+    def check(broker: Broker, request: Request) -> PermittedPart | None:
         def error_of(resource: Any) -> KafkaError | None:
             kind = CONFIG_KINDS.get(resource.resource_type)
             if kind is None:
@@ -224,6 +224,6 @@ def configs(operation: AclOperation) -> Check:
             name = CLUSTER_NAME if kind is ResourceKind.CLUSTER else resource.resource_name
             return None if broker.authorization.permits(request, operation, kind, name) else denial(kind)
 
-        return sift(request, "resources", error_of)
+        return permitted_part(request, "resources", error_of)
 
     return check

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from ottla_broker.access.checks import itself, on_each, refused, sift, topic_of
+from ottla_broker.access.checks import itself, on_each, permitted_part, refused, topic_of
+from ottla_broker.access.partial_requests import Check, PermittedPart, decoded
 from ottla_broker.access.refusals import answers_to
-from ottla_broker.access.sifting import Check, Sifted, decoded
 from ottla_broker.authorization import denial
 from ottla_broker.broker import Broker, Request
 from ottla_core.acls import AclOperation, ResourceKind
@@ -28,7 +28,7 @@ HIDDEN_TOPICS: Final = "The group has described topic(s) that the client is not 
 def _topics(operation: AclOperation, group_operation: AclOperation) -> Check:
     """Return the check of an API about offsets: a right on the group, and one on each topic."""
 
-    def check(broker: Broker, request: Request) -> Sifted | None:
+    def check(broker: Broker, request: Request) -> PermittedPart | None:
         authorization = broker.authorization
         if not authorization.permits(request, group_operation, ResourceKind.GROUP, request.message.group_id):
             return refused(request, denial(ResourceKind.GROUP))
@@ -44,7 +44,7 @@ def _topics(operation: AclOperation, group_operation: AclOperation) -> Check:
                 return None
             return denial(ResourceKind.TOPIC)
 
-        return sift(request, "topics", error_of)
+        return permitted_part(request, "topics", error_of)
 
     return check
 
@@ -53,7 +53,7 @@ offset_commit: Final = _topics(AclOperation.READ, AclOperation.READ)
 offset_delete: Final = _topics(AclOperation.READ, AclOperation.DELETE)
 
 
-def consumer_group_heartbeat(broker: Broker, request: Request) -> Sifted | None:
+def consumer_group_heartbeat(broker: Broker, request: Request) -> PermittedPart | None:
     """Take READ on the group, and DESCRIBE on each topic that the member names."""
     authorization = broker.authorization
     if not authorization.permits(request, AclOperation.READ, ResourceKind.GROUP, request.message.group_id):
@@ -66,24 +66,26 @@ def consumer_group_heartbeat(broker: Broker, request: Request) -> Sifted | None:
     return None
 
 
-def describe_groups(broker: Broker, request: Request) -> Sifted | None:
+def describe_groups(broker: Broker, request: Request) -> PermittedPart | None:
     """Take DESCRIBE on each group, and tell what the client may do with it."""
-    sifted = _DESCRIBE_GROUPS(broker, request)
+    permitted = _DESCRIBE_GROUPS(broker, request)
     if not getattr(request.message, "include_authorized_operations", False):
-        return sifted
-    return replace(sifted or Sifted(request.message), revise=lambda told: _with_operations(broker, request, told))
+        return permitted
+    return replace(
+        permitted or PermittedPart(request.message), revise=lambda told: _with_operations(broker, request, told)
+    )
 
 
-def consumer_group_describe(broker: Broker, request: Request) -> Sifted | None:
+def consumer_group_describe(broker: Broker, request: Request) -> PermittedPart | None:
     """Take DESCRIBE on each group, and on each topic that its members have."""
-    sifted = _DESCRIBE_CONSUMER_GROUPS(broker, request)
+    permitted = _DESCRIBE_CONSUMER_GROUPS(broker, request)
 
     def revise(response: Any) -> Any:
         if request.message.include_authorized_operations:
             response = _with_operations(broker, request, response)
         return replace(response, groups=tuple(_without_hidden(broker, request, each) for each in response.groups))
 
-    return replace(sifted or Sifted(request.message), revise=revise)
+    return replace(permitted or PermittedPart(request.message), revise=revise)
 
 
 _DESCRIBE_GROUPS: Final = on_each("groups", AclOperation.DESCRIBE, ResourceKind.GROUP, itself)
@@ -118,21 +120,21 @@ def _without_hidden(broker: Broker, request: Request, group: Any) -> Any:
     return replace(group, error_code=code, error_message=HIDDEN_TOPICS, members=())
 
 
-def offset_fetch(broker: Broker, request: Request) -> Sifted | None:
+def offset_fetch(broker: Broker, request: Request) -> PermittedPart | None:
     """Take DESCRIBE on each group and each topic; without topics, tell what the client may see."""
     if request.version < FIRST_BATCHED_OFFSET_FETCH:
         return _offset_fetch_of_one(broker, request)
-    sifted = sift(request, "groups", lambda group: _group_error(broker, request, group))
-    if sifted is not None and sifted.message is None:
-        return sifted
+    permitted = permitted_part(request, "groups", lambda group: _group_error(broker, request, group))
+    if permitted is not None and permitted.message is None:
+        return permitted
     message: Any = request.message
-    if sifted is not None:
-        message = sifted.message
+    if permitted is not None:
+        message = permitted.message
     hidden: dict[str, list[Any]] = {group.group_id: [] for group in message.groups}
     groups = tuple(_sift_topics(broker, request, group, hidden[group.group_id]) for group in message.groups)
     sees_everything = not any(hidden.values()) and all(group.topics is not None for group in groups)
     if sees_everything:
-        return sifted
+        return permitted
 
     def revise(response: Any) -> Any:
         group_type = item_type(request.codec.response_type, "groups")
@@ -144,10 +146,10 @@ def offset_fetch(broker: Broker, request: Request) -> Sifted | None:
             ),
         )
 
-    return replace(sifted or Sifted(message), message=replace(message, groups=groups), revise=revise)
+    return replace(permitted or PermittedPart(message), message=replace(message, groups=groups), revise=revise)
 
 
-def _offset_fetch_of_one(broker: Broker, request: Request) -> Sifted | None:
+def _offset_fetch_of_one(broker: Broker, request: Request) -> PermittedPart | None:
     message = request.message
     if _group_error(broker, request, message) is not None:
         return refused(request, denial(ResourceKind.GROUP))
@@ -156,7 +158,7 @@ def _offset_fetch_of_one(broker: Broker, request: Request) -> Sifted | None:
     if not hidden and message.topics is not None:
         return None
     response_type = request.codec.response_type
-    return Sifted(
+    return PermittedPart(
         rest, revise=lambda response: _with_refused_topics(broker, request, response, response_type, hidden)
     )
 

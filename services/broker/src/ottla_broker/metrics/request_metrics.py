@@ -73,7 +73,7 @@ def show_logins(metrics: Metrics, counts: LoginCounts) -> None:
 
 def show_rights(metrics: Metrics, authorization: Authorization) -> None:
     """Show what clients were refused, and what went wrong with the authorizer."""
-    counts = None if authorization.judge is None else authorization.judge.counts
+    counts = None if authorization.authorizer is None else authorization.authorizer.counts
     metrics.show(
         "ottla_broker_denials_total",
         lambda: [(authorization.denials[kind], {"resource": kind.name}) for kind in ResourceKind],

@@ -1,6 +1,6 @@
 """The metrics of clients in a running broker: what each is asked for, what is taken, and where that goes.
 
-What decides is pure (`client_instances.py`, `client_readings.py`). A push that is to be taken is unpacked in a
+What decides is pure (`client_instances.py`, `client_metric_values.py`). A push that is to be taken is unpacked in a
 thread; how much waits for that is bounded, and a push that finds no room is refused as if it came too early. The
 values of the last pushes are kept for this broker's own metrics, and the pushes go on by OTLP.
 """
@@ -17,7 +17,7 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from ottla_broker.telemetry.client_instances import ClientInstance, ClientInstances, Push
-from ottla_broker.telemetry.client_readings import ClientReadings, PushedValues
+from ottla_broker.telemetry.client_metric_values import ClientMetricValues, PushedValues
 from ottla_broker.telemetry.forwarding import DROPPED, SENT, UNDELIVERED, ClientMetricsForwarding
 from ottla_core.background import start_recurring
 from ottla_core.client_metrics_config import CLIENT_ID, ClientMetricsSubscription, read_subscription
@@ -56,15 +56,15 @@ class ClientTelemetry:
 
     Attributes:
         instances: the clients that are known.
-        readings: the values of their last pushes.
+        values: those of their last pushes.
         pushes: how many pushes there were, by `TAKEN` or the name of the error that they were answered.
         forwarded: how many went on by OTLP, by outcome.
         size_bytes_max: how large a push may be as it is sent.
     """
 
     def __init__(self, broker_id: int, settings: MetricsSettings, clock: Clock, *, size_bytes_max: int) -> None:
-        self.readings = ClientReadings()
-        self.instances = ClientInstances(size_bytes_max=size_bytes_max, on_forgotten=self.readings.forget)
+        self.values = ClientMetricValues()
+        self.instances = ClientInstances(size_bytes_max=size_bytes_max, on_forgotten=self.values.forget)
         self.size_bytes_max = size_bytes_max
         self.pushes = Counter({TAKEN: 0})
         self.forwarded = Counter({SENT: 0, UNDELIVERED: 0, DROPPED: 0})
@@ -116,7 +116,7 @@ class ClientTelemetry:
             self.pushes[TAKEN] += 1
         finally:
             if push.is_last:
-                self.readings.forget(instance_id)
+                self.values.forget(instance_id)
 
     async def _take(self, instance: ClientInstance, push: Push, packed: bytes) -> None:
         if not packed:
@@ -137,7 +137,7 @@ class ClientTelemetry:
         if self._forwarding is not None:
             self._forwarding.offer(read.request)
         if instance.id in self.instances:  # it may have had to make way meanwhile, and nobody would forget its values
-            self.readings.take(instance.id, instance.client.get(CLIENT_ID, ""), read.values)
+            self.values.take(instance.id, instance.client.get(CLIENT_ID, ""), read.values)
 
     def _read(self, name: str, configs: Mapping[str, str]) -> ClientMetricsSubscription | None:
         try:

@@ -26,7 +26,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 )
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
-from ottla_broker.telemetry.client_readings import PushedValues
+from ottla_broker.telemetry.client_metric_values import PushedValues
 from ottla_core.errors import CodedError, InvalidRecord
 from ottla_core.wire.compression import Codec, ExpandsTooFar, decompressed_view
 

@@ -1,9 +1,9 @@
 """Requests of which a client may do some, or nothing: what it may is handled, the rest is refused, the answer is one.
 
 A *check* looks at a decoded request before its handler. It returns None if the client may do all of it, and then the
-handler has the request as it came. Otherwise it returns a `Sifted`: the request without what is refused, and the
-responses that refuse the rest. The handler is called at once, so that requests take effect in the order in which they
-were sent, and the refusals join its response.
+handler has the request as it came. Otherwise it returns a `PermittedPart`: the request without what is refused, and
+the responses that refuse the rest. The handler is called at once, so that requests take effect in the order in which
+they were sent, and the refusals join its response.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,7 +22,7 @@ Handler = Callable[[Broker, Request], Outcome]
 
 
 @dataclass(frozen=True, slots=True)
-class Sifted:
+class PermittedPart:
     """What a client may do of a request.
 
     Attributes:
@@ -38,7 +38,7 @@ class Sifted:
     revise: Callable[[Any], Any] | None = None
 
 
-Check = Callable[[Broker, Request], Sifted | None]
+Check = Callable[[Broker, Request], PermittedPart | None]
 
 
 def checked(check: Check, handler: Handler) -> Handler:
@@ -47,10 +47,10 @@ def checked(check: Check, handler: Handler) -> Handler:
     def handle(broker: Broker, request: Request) -> Outcome:
         if not broker.authorization.is_on:
             return handler(broker, request)
-        sifted = check(broker, request)
-        if sifted is None:
+        permitted = check(broker, request)
+        if permitted is None:
             return handler(broker, request)
-        return _handle_rest(handler, broker, request, sifted)
+        return _handle_rest(handler, broker, request, permitted)
 
     return handle
 
@@ -91,39 +91,39 @@ class _RestOfRequest(Request):
         return []
 
 
-def _handle_rest(handler: Handler, broker: Broker, request: Request, sifted: Sifted) -> Outcome:
-    if sifted.message is None:
-        return request.respond(_joined(sifted.refusals[0], sifted.refusals[1:], sifted.answers))
+def _handle_rest(handler: Handler, broker: Broker, request: Request, permitted: PermittedPart) -> Outcome:
+    if permitted.message is None:
+        return request.respond(_joined(permitted.refusals[0], permitted.refusals[1:], permitted.answers))
     frame = request.frame
-    if frame and sifted.message is not request.message:
-        frame = request.codec.encode_request(request.header, sifted.message)
-    rest = _RestOfRequest(request.header, sifted.message, request.codec, request.connection, frame, request)
+    if frame and permitted.message is not request.message:
+        frame = request.codec.encode_request(request.header, permitted.message)
+    rest = _RestOfRequest(request.header, permitted.message, request.codec, request.connection, frame, request)
     outcome = handler(broker, rest)
     if outcome is None or isinstance(outcome, list):
-        return _complete(request, rest, sifted, outcome)
-    completed = _complete_later(request, rest, sifted, outcome)
+        return _complete(request, rest, permitted, outcome)
+    completed = _complete_later(request, rest, permitted, outcome)
     return started(completed) if isinstance(outcome, Unfinished) else completed
 
 
 async def _complete_later(
-    request: Request, rest: _RestOfRequest, sifted: Sifted, outcome: Awaitable[Answer | Awaitable[Answer]]
+    request: Request, rest: _RestOfRequest, permitted: PermittedPart, outcome: Awaitable[Answer | Awaitable[Answer]]
 ) -> Answer:
     answer = await outcome
     while answer is not None and not isinstance(answer, list):
         answer = cast("Answer | Awaitable[Answer]", await answer)
-    return _complete(request, rest, sifted, answer)
+    return _complete(request, rest, permitted, answer)
 
 
-def _complete(request: Request, rest: _RestOfRequest, sifted: Sifted, answer: Answer) -> Answer:
+def _complete(request: Request, rest: _RestOfRequest, permitted: PermittedPart, answer: Answer) -> Answer:
     if answer is None:
         return None
     response: Any = rest.answer
     if response is None:  # a coordinator's answer, or one that is encoded by hand
         encoded = b"".join(part for part in answer if isinstance(part, bytes))
         response = request.codec.read_response(encoded)
-    if sifted.revise is not None:
-        response = sifted.revise(response)
-    return request.respond(_joined(response, sifted.refusals, sifted.answers))
+    if permitted.revise is not None:
+        response = permitted.revise(response)
+    return request.respond(_joined(response, permitted.refusals, permitted.answers))
 
 
 def _joined(response: Any, refusals: Sequence[Any], answers: str) -> Any:

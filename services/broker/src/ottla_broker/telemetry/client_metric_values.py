@@ -44,7 +44,7 @@ class _Client:
     totals: dict[str, float] = field(default_factory=dict)
 
 
-class ClientReadings:
+class ClientMetricValues:
     """The present values.
 
     Attributes:

@@ -92,7 +92,7 @@ class AnswersForATime:
 
 
 @dataclass(slots=True)
-class JudgeCounts:
+class AuthorizerCounts:
     """What went wrong with answers.
 
     Attributes:
@@ -104,8 +104,8 @@ class JudgeCounts:
     slow: int = 0
 
 
-class Judge:
-    """Asks one authorizer.
+class GuardedAuthorizer:
+    """An authorizer, and a guard against what it does.
 
     Args:
         authorizer: started.
@@ -113,7 +113,7 @@ class Judge:
     """
 
     def __init__(self, authorizer: "Authorizer[Any]", acls: Acls) -> None:
-        self.counts = JudgeCounts()
+        self.counts = AuthorizerCounts()
         self.uses_access_lists = authorizer.uses_access_lists
         hold_ms = authorizer.answers_hold_ms
         self.basis: Callable[[], object] = acls if hold_ms is None else AnswersForATime(acls, hold_ms)
