@@ -116,7 +116,7 @@ class GroupCoordinator:
     async def close_streams(self) -> None:
         """End the brokers' streams."""
         self._ticks.cancel()
-        self._router.ahead.close()
+        self._router.awaiting_state.close()
         await self.service.close(STREAMS_CLOSE_TIMEOUT_S)
 
     def _tick(self) -> None:
@@ -127,7 +127,9 @@ class GroupCoordinator:
         if former.brokers is not state.brokers:
             self.service.on_cluster_state(state)
         self.shards.on_cluster_state(former, state)
-        self._router.ahead.on_revision(state.revision)  # behind the shards, which have the state for their next round
+        self._router.awaiting_state.on_revision(
+            state.revision
+        )  # behind the shards, which have the state for their next round
 
     def _make_shard(self) -> GroupShard:
         return GroupShard(settings=self._settings, cluster_state=self._feed.state, draw_uuid=uuid4)

@@ -16,7 +16,7 @@ from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.runtime.coordinator_counts import CoordinatorCounts
 from ottla_group_coordinator.runtime.errors import NotCoordinator
 from ottla_group_coordinator.runtime.relay_stream import RelayStream
-from ottla_group_coordinator.runtime.requests_ahead import RequestsAhead
+from ottla_group_coordinator.runtime.requests_awaiting_state import RequestsAwaitingState
 from ottla_group_coordinator.runtime.shard_table import ShardTable
 from ottla_group_coordinator.runtime.waiting_request import UNANSWERABLE, RelayedRequest, WaitingRequest
 from ottla_group_coordinator.shard import HANDLERS, GroupShard
@@ -44,7 +44,7 @@ class RequestRouter:
     def __init__(
         self, shards: ShardTable[GroupShard], seen_revision: Callable[[], int], counts: CoordinatorCounts
     ) -> None:
-        self.ahead = RequestsAhead(self._submit)
+        self.awaiting_state = RequestsAwaitingState(self._submit)
         self._shards = shards
         self._seen_revision = seen_revision
         self._counts = counts
@@ -87,7 +87,7 @@ class RequestRouter:
         elif shard.partition == ALL_SHARDS and header.api_key == LIST_GROUPS:
             list_all_shards(waiting, request, self._shards.owned_of(shard.topic), self._tokens)
         elif header.api_key in NAMES_TOPICS and relayed.topics_revision > self._seen_revision():
-            self.ahead.hold(relayed.topics_revision, shard, waiting)
+            self.awaiting_state.hold(relayed.topics_revision, shard, waiting)
         else:
             self._submit(shard, waiting)
 

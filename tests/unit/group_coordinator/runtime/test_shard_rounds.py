@@ -17,7 +17,7 @@ from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
 from kio.schema.sync_group.v3.request import SyncGroupRequest
 
 from ottla_group_coordinator import shard as shard_module
-from ottla_group_coordinator.runtime import requests_ahead, shard_runtime
+from ottla_group_coordinator.runtime import requests_awaiting_state, shard_runtime
 from ottla_group_coordinator.runtime.shard_batches import BatchPacker
 from tests.support.eventually_async import eventually_async
 from tests.support.groups.coordinator_under_test import (
@@ -460,12 +460,12 @@ async def test_what_names_a_topic_waits_until_the_coordinator_has_seen_the_topic
 async def test_what_waits_for_a_cluster_state_that_does_not_come_is_told_to_come_again(
     feed: StatedFeed, broker: FakeRelayBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(requests_ahead, "AHEAD_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(requests_awaiting_state, "WAIT_MAX_S", 0.05)
     broker.topics_revision = feed.state.revision + 1
 
     assert commit_code(await broker.ask(0, 8, commit("group", 1))) == "coordinator_load_in_progress"
     assert fetched(await broker.ask(0, 8, fetch("group")))[0] == "coordinator_load_in_progress"
-    monkeypatch.setattr(requests_ahead, "AHEAD_MAX", 0)
+    monkeypatch.setattr(requests_awaiting_state, "WAITING_MAX", 0)
     assert commit_code(await broker.ask(0, 8, commit("group", 1))) == "coordinator_load_in_progress"
     feed.publish()
     assert await committed(broker, "group") == {}

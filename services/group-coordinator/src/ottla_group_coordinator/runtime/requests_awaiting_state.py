@@ -15,10 +15,10 @@ from ottla_core.topic_partition import TopicPartition
 from ottla_group_coordinator.runtime.errors import CoordinatorLoadInProgress
 from ottla_group_coordinator.runtime.waiting_request import WaitingRequest
 
-AHEAD_TIMEOUT_S = 3.0
+WAIT_MAX_S = 3.0
 """How long a request waits; less than clients give a request."""
 
-AHEAD_MAX = 20_000
+WAITING_MAX = 20_000
 """Requests that may wait; more are told to come again at once."""
 
 
@@ -29,7 +29,7 @@ class _Held(NamedTuple):
     shard: TopicPartition
 
 
-class RequestsAhead:
+class RequestsAwaitingState:
     """What waits for the cluster state.
 
     Args:
@@ -43,13 +43,13 @@ class RequestsAhead:
 
     def hold(self, revision: int, shard: TopicPartition, waiting: WaitingRequest) -> None:
         """Let a request wait until this process has seen `revision`."""
-        if len(self._held) >= AHEAD_MAX:
+        if len(self._held) >= WAITING_MAX:
             waiting.refuse(CoordinatorLoadInProgress("the coordinator lags behind the cluster state"))
             return
         loop = asyncio.get_running_loop()
-        self._held.append(_Held(revision, loop.time() + AHEAD_TIMEOUT_S, waiting, shard))
+        self._held.append(_Held(revision, loop.time() + WAIT_MAX_S, waiting, shard))
         if self._timer is None:
-            self._timer = loop.call_later(AHEAD_TIMEOUT_S, self._give_up)
+            self._timer = loop.call_later(WAIT_MAX_S, self._give_up)
 
     def on_revision(self, revision: int) -> None:
         """Go on with what waited for `revision`, in the order in which it came."""
