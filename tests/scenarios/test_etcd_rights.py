@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.errors import CommandError
-from ottla.secure.authority import Issued, Subject, issue, new_authority
+from ottla.secure.authority import IssuedCertificate, Subject, issue, new_authority
 from ottla.secure.certificate_folder import CertificateFolder
 from ottla.secure.etcd_users import make_users
 from ottla.secure.holders import ClusterHolders
@@ -152,7 +152,9 @@ async def test_a_controllers_certificate_that_is_expired_or_foreign_reads_nothin
 ) -> None:
     monkeypatch.setattr(etcd_connection, "READ_TIMEOUT_S", 1.0)
     now = datetime.now(UTC)
-    own = Issued(folder.file("authority", "ca.pem").read_bytes(), folder.file("authority", "ca.key").read_bytes())
+    own = IssuedCertificate(
+        folder.file("authority", "ca.pem").read_bytes(), folder.file("authority", "ca.key").read_bytes()
+    )
     signer, begin = (own, now - 2 * VALID) if fault == "expired" else (new_authority("foreign", now, VALID), now)
     issued = issue(signer, Subject("controller-1", ("controller-1", "127.0.0.1")), begin, VALID)
     certificate, key = tmp_path / "made.pem", tmp_path / "made.key"

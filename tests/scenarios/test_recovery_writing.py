@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla.recover.merging import RecoveryPlan
-from ottla.recover.writing import TargetInUse, write_state
+from ottla.recover.writing import EtcdInUse, write_state
 from ottla_broker import service
 from ottla_broker.config import BrokerConfig
 from ottla_broker.log.directories.log_directories import take_directories
@@ -102,20 +102,20 @@ async def test_what_processes_write_on_an_empty_etcd_is_replaced(etcd: EtcdClien
 @pytest.mark.parametrize("key", [KEYS.topic("flights"), KEYS.link("west"), KEYS.registration(1)])
 async def test_a_state_that_is_there_is_not_replaced(etcd: EtcdClient, key: str) -> None:
     await etcd.transaction([], [op.put(key, b"{}")])
-    with pytest.raises(TargetInUse, match="already"):
+    with pytest.raises(EtcdInUse, match="already"):
         await write_state(etcd, plan_of())
     assert await stored(etcd) == {key.removeprefix(KEYS.prefix): b"{}"}
 
 
 async def test_nothing_is_written_while_brokers_are_registered(etcd: EtcdClient) -> None:
     await etcd.transaction([], [op.put(KEYS.member(Role.BROKER, 3), b"{}")])
-    with pytest.raises(TargetInUse, match="brokers are registered in this etcd: 3"):
+    with pytest.raises(EtcdInUse, match="brokers are registered in this etcd: 3"):
         await write_state(etcd, plan_of())
 
 
 async def test_a_finished_recovery_is_not_written_over(etcd: EtcdClient) -> None:
     await write_state(etcd, plan_of())
-    with pytest.raises(TargetInUse, match="already"):
+    with pytest.raises(EtcdInUse, match="already"):
         await write_state(etcd, plan_of(8))
 
 

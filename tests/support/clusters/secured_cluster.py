@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from ottla.secure.authority import Issued, Subject, issue
+from ottla.secure.authority import IssuedCertificate, Subject, issue
 from ottla_core.rpc.tls import RpcTls, RpcTlsFiles
 from ottla_core.rpc_identity import NAME_PATTERN, RpcIdentity, RpcNames
 from tests.support.clusters.ottla_cluster import OttlaCluster, Service
@@ -32,13 +32,13 @@ class SecuredCluster:
         lines = (self.tls / "admin" / "client.properties").read_text().splitlines()
         return dict(line.split("=", 1) for line in lines)
 
-    def authority(self) -> Issued:
+    def authority(self) -> IssuedCertificate:
         """The cluster's authority, as it signs now."""
         folder = self.tls / "authority"
-        return Issued((folder / "ca.pem").read_bytes(), (folder / "ca.key").read_bytes())
+        return IssuedCertificate((folder / "ca.pem").read_bytes(), (folder / "ca.key").read_bytes())
 
     def certificate(
-        self, identity: RpcIdentity, *, authority: Issued | None = None, valid: timedelta = YEAR
+        self, identity: RpcIdentity, *, authority: IssuedCertificate | None = None, valid: timedelta = YEAR
     ) -> RpcTlsFiles:
         """Writes a certificate for a process, of the cluster's authority or another; it trusts the cluster's."""
         name = f"{identity.role}-{identity.id}"
@@ -53,7 +53,9 @@ class SecuredCluster:
             "ssl.key.location": str(files.key),
         }
 
-    def written(self, subject: Subject, authority: Issued | None = None, valid: timedelta = YEAR) -> RpcTlsFiles:
+    def written(
+        self, subject: Subject, authority: IssuedCertificate | None = None, valid: timedelta = YEAR
+    ) -> RpcTlsFiles:
         """Writes a certificate for anybody, and its key."""
         name = subject.common_name
         issued = issue(authority or self.authority(), subject, datetime.now(UTC), valid)

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from ottla.secure.authority import Issued, Subject, issue, new_authority
+from ottla.secure.authority import IssuedCertificate, Subject, issue, new_authority
 from ottla_core.rpc.tls import RpcTls, RpcTlsFiles
 from ottla_core.rpc_identity import NAME_PATTERN, RpcIdentity, RpcNames
 
@@ -18,7 +18,7 @@ class ProcessCertificates:
     def __init__(self, folder: Path, *, name: str = "authority") -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self.authority: Issued = new_authority(name, datetime.now(UTC), YEAR)
+        self.authority: IssuedCertificate = new_authority(name, datetime.now(UTC), YEAR)
         self.ca = folder / "ca.pem"
         self.ca.write_bytes(self.authority.chain)
 

@@ -24,7 +24,7 @@ from kio.schema.fetch.v15 import request as fetch
 from kio.schema.types import BrokerId
 from kio.static.primitive import i32, i32Timedelta, i64
 
-from ottla.secure.authority import Issued, new_authority
+from ottla.secure.authority import IssuedCertificate, new_authority
 from ottla.secure.certificate_folder import CertificateFolder
 from ottla.secure.etcd_users import make_users
 from ottla_core.reloaded_files import CHECK_SECONDS
@@ -62,7 +62,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster
 
 
 @pytest.fixture(scope="module")
-def foreign() -> Issued:
+def foreign() -> IssuedCertificate:
     return new_authority("a foreign authority", datetime.now(UTC), timedelta(days=1))
 
 
@@ -140,7 +140,9 @@ def is_served(context: ssl.SSLContext, port: int) -> bool:
         return False
 
 
-def test_a_client_without_a_certificate_of_the_authority_is_refused(secured: SecuredCluster, foreign: Issued) -> None:
+def test_a_client_without_a_certificate_of_the_authority_is_refused(
+    secured: SecuredCluster, foreign: IssuedCertificate
+) -> None:
     stranger = secured.certificate(RpcIdentity("admin", 0), authority=foreign)
     ended = secured.certificate(RpcIdentity("admin", 0), valid=timedelta(hours=-1))
     (broker, *_) = secured.services("broker")
@@ -154,7 +156,7 @@ def test_a_client_without_a_certificate_of_the_authority_is_refused(secured: Sec
 
 @pytest.mark.parametrize("role", ROLES)
 def test_no_process_answers_foreign_or_expired_certificates_and_its_log_says_why(
-    secured: SecuredCluster, foreign: Issued, role: str
+    secured: SecuredCluster, foreign: IssuedCertificate, role: str
 ) -> None:
     (service, *_) = secured.services(role)
     request = health_pb2.HealthCheckRequest()
@@ -221,7 +223,7 @@ def broker_9(secured: SecuredCluster, folder: Path, rpc: dict[str, str]) -> Chil
 
 
 def test_a_broker_with_a_foreign_certificate_reaches_nobody_and_says_so(
-    secured: SecuredCluster, foreign: Issued, tmp_path: Path
+    secured: SecuredCluster, foreign: IssuedCertificate, tmp_path: Path
 ) -> None:
     files = secured.certificate(RpcIdentity("broker", 9), authority=foreign)
     process = broker_9(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ottla_core.cluster.state.security import ScramMechanism
 
 
-class Mechanism(StrEnum):
+class MechanismName(StrEnum):
     """A variant of SCRAM."""
 
     SHA_256 = "SCRAM-SHA-256"
@@ -27,7 +27,7 @@ class Mechanism(StrEnum):
 
 UserName = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
 Mechanisms = Annotated[
-    list[Mechanism] | None,
+    list[MechanismName] | None,
     typer.Option("--mechanism", "-m", help="For logins by this mechanism; may be repeated.", show_default=False),
 ]
 PasswordFile = Annotated[
@@ -94,7 +94,7 @@ def create(
     from ottla.users.password_source import read_password  # noqa: PLC0415
     from ottla.users.scram_users import set_password, users_of  # noqa: PLC0415
 
-    chosen = _numbers(mechanisms or [Mechanism.SHA_512])
+    chosen = _numbers(mechanisms or [MechanismName.SHA_512])
     with cluster_admin(bootstrap, properties) as admin:
         if known := users_of(admin).get(name):
             has = ", ".join(sorted(each.sasl_name for each in known))
@@ -173,7 +173,7 @@ def _report(name: str, mechanisms: "Sequence[ScramMechanism]", message: str, *, 
         note(message)
 
 
-def _numbers(mechanisms: "Sequence[Mechanism]") -> "list[ScramMechanism]":
+def _numbers(mechanisms: "Sequence[MechanismName]") -> "list[ScramMechanism]":
     from ottla_core.cluster.state.security import ScramMechanism  # noqa: PLC0415
 
     by_name = {each.sasl_name: each for each in ScramMechanism}

@@ -41,7 +41,7 @@ Progress = Callable[[int, int], None]
 """Told how many keys of how many are written."""
 
 
-class TargetInUse(OttlaError):
+class EtcdInUse(OttlaError):
     """etcd has a cluster's state already, or a cluster runs on it."""
 
 
@@ -53,7 +53,7 @@ def check_target(listing: Listing, prefix: str) -> bool:
     """See that a cluster's state may be written below a prefix; return whether an unfinished one is there.
 
     Raises:
-        TargetInUse: there is something that must not be replaced.
+        EtcdInUse: there is something that must not be replaced.
     """
     keys = KeySpace(prefix.removeprefix("/ottla/").removesuffix("/"))
     found = {entry.key[len(prefix) :]: entry for entry in listing.entries}
@@ -62,7 +62,7 @@ def check_target(listing: Listing, prefix: str) -> bool:
         and parsed.role is Role.BROKER
     ]  # fmt: skip
     if brokers:
-        raise TargetInUse(
+        raise EtcdInUse(
             f"brokers are registered in this etcd: {', '.join(map(str, sorted(brokers)))}. Stop all processes of the "
             "cluster; after a crash their registrations go within some seconds"
         )
@@ -72,7 +72,7 @@ def check_target(listing: Listing, prefix: str) -> bool:
     fresh = {CLUSTER_ID_KEY, "features"}
     state = sorted(key for key in found if is_lasting(key) and key not in fresh)
     if state:
-        raise TargetInUse(
+        raise EtcdInUse(
             f"this etcd has the state of a cluster already, for example {prefix}{state[0]}; nothing is lost there. "
             "Use an empty etcd, or another --cluster-name"
         )
@@ -83,7 +83,7 @@ async def write_state(etcd: EtcdClient, plan: RecoveryPlan, on_progress: Progres
     """Write the state of a plan into etcd.
 
     Raises:
-        TargetInUse: etcd has a cluster's state already, or a cluster runs on it.
+        EtcdInUse: etcd has a cluster's state already, or a cluster runs on it.
         WriterDisplaced: somebody else has taken the election key.
         EtcdError: etcd cannot be reached or refuses.
     """
@@ -105,7 +105,7 @@ async def _mark(etcd: EtcdClient, prefix: str, unfinished: bytes) -> None:
     """Say that a recovery is under way, if etcd has nothing that must not be replaced; controllers campaign no more.
 
     Raises:
-        TargetInUse: it has.
+        EtcdInUse: it has.
         WriterDisplaced: processes keep registering.
     """
     for _ in range(ATTEMPTS_MAX):

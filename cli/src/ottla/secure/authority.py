@@ -22,7 +22,7 @@ COMMON_NAME_LENGTH_MAX: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Issued:
+class IssuedCertificate:
     """A certificate with its private key, both in PEM.
 
     Attributes:
@@ -57,7 +57,7 @@ class Subject:
     names: tuple[str, ...] = ()
 
 
-def new_authority(common_name: str, now: datetime, valid: timedelta) -> Issued:
+def new_authority(common_name: str, now: datetime, valid: timedelta) -> IssuedCertificate:
     """Return an authority that signs itself, and no other authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name(
@@ -71,10 +71,10 @@ def new_authority(common_name: str, now: datetime, valid: timedelta) -> Issued:
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
     builder = builder.add_extension(identifier, critical=False)
-    return Issued(_pem(builder.sign(key, hashes.SHA256())), _key_pem(key))
+    return IssuedCertificate(_pem(builder.sign(key, hashes.SHA256())), _key_pem(key))
 
 
-def issue(authority: Issued, subject: Subject, now: datetime, valid: timedelta) -> Issued:
+def issue(authority: IssuedCertificate, subject: Subject, now: datetime, valid: timedelta) -> IssuedCertificate:
     """Return a certificate for both ends of connections, with its key; it ends no later than the authority."""
     signer = serialization.load_pem_private_key(authority.key, password=None)
     assert isinstance(signer, ec.EllipticCurvePrivateKey)
@@ -93,7 +93,7 @@ def issue(authority: Issued, subject: Subject, now: datetime, valid: timedelta) 
     builder = builder.add_extension(
         x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False
     )
-    return Issued(_pem(builder.sign(signer, hashes.SHA256())), _key_pem(key))
+    return IssuedCertificate(_pem(builder.sign(signer, hashes.SHA256())), _key_pem(key))
 
 
 def _begun(

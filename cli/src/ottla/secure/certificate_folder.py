@@ -27,7 +27,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from ottla.errors import CommandError
-from ottla.secure.authority import COMMON_NAME_LENGTH_MAX, Issued, issue, new_authority
+from ottla.secure.authority import COMMON_NAME_LENGTH_MAX, IssuedCertificate, issue, new_authority
 from ottla.secure.holders import ClusterHolders
 from ottla_core.rpc_identity import ADMIN
 
@@ -207,10 +207,10 @@ class CertificateFolder:
         except (ValueError, TypeError, KeyError, AttributeError):
             raise CommandError(f"{self.path / DESCRIPTION} is not what `ottla secure init` has written") from None
 
-    def _authority(self) -> Issued:
+    def _authority(self) -> IssuedCertificate:
         folder = self.path / AUTHORITY
         try:
-            authority = Issued((folder / CA).read_bytes(), (folder / CA_KEY).read_bytes())
+            authority = IssuedCertificate((folder / CA).read_bytes(), (folder / CA_KEY).read_bytes())
         except OSError as error:
             raise CommandError(
                 f"cannot read the authority in {folder} ({error.strerror}); bring {CA} and {CA_KEY} back to sign with"
@@ -222,11 +222,11 @@ class CertificateFolder:
             )
         return authority
 
-    def _write_authority(self, authority: Issued) -> None:
+    def _write_authority(self, authority: IssuedCertificate) -> None:
         _write(self.path / AUTHORITY / CA_KEY, authority.key)
         _write(self.path / AUTHORITY / CA, authority.chain)
 
-    def _write_holder(self, holder: str, issued: Issued) -> None:
+    def _write_holder(self, holder: str, issued: IssuedCertificate) -> None:
         _make_folder(self.path / holder)
         _write(self.file(holder, KEY), issued.key)
         _write(self.file(holder, CERTIFICATE), issued.chain)

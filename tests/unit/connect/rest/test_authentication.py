@@ -13,7 +13,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from ottla.secure.authority import Issued, Subject, issue, new_authority
+from ottla.secure.authority import IssuedCertificate, Subject, issue, new_authority
 from ottla_connect.herder.signatures import sign
 from ottla_connect.rest.application import create_application
 from ottla_connect.rest.resources import tasks
@@ -48,7 +48,7 @@ class Workers:
     """Two workers with a certificate each may show, and who may sign whom."""
 
     folder: Path
-    authority: Issued
+    authority: IssuedCertificate
     servers: list[RestServer]
     accesses: list[Access]
     herders: list[ScriptedHerder]
@@ -57,7 +57,7 @@ class Workers:
     def url(self, number: int = 0) -> str:
         return f"https://127.0.0.1:{self.servers[number].bound[0].port}"
 
-    def client(self, user: str | None = None, authority: Issued | None = None) -> httpx.AsyncClient:
+    def client(self, user: str | None = None, authority: IssuedCertificate | None = None) -> httpx.AsyncClient:
         context = ssl.create_default_context(cafile=self.folder / "ca.pem")
         if user is not None:
             both = self.folder / f"{user}.pem"
@@ -66,7 +66,7 @@ class Workers:
         return httpx.AsyncClient(base_url=self.url(), verify=context, trust_env=False)
 
 
-def write(path: Path, issued: Issued) -> None:
+def write(path: Path, issued: IssuedCertificate) -> None:
     """Puts a key with its certificate into place at once, as whoever renews certificates does."""
     fresh = path.with_suffix(".new")
     fresh.write_bytes(issued.key + issued.chain)

@@ -79,7 +79,7 @@ def problems_of(addresses: Sequence[Address], *, with_tls: bool) -> list[str] | 
     return [found.get(number, NO_CONNECTION) for number in range(len(addresses))]
 
 
-def what_answers(head: bytes) -> str | None:
+def problem_of_answer(head: bytes) -> str | None:
     """Return what is wrong with the first bytes that answer an ApiVersions request; None if a broker sent them."""
     if head.startswith(b"HTTP"):
         return AN_HTTP_SERVER
@@ -108,13 +108,13 @@ def _problem_of_plain(connection: socket.socket, address: Address, deadline: flo
     connection.sendall(API_VERSIONS_REQUEST)
     head = _head(connection, min(SILENCE_S, _left(deadline)))
     if head:
-        return what_answers(head)
+        return problem_of_answer(head)
     with suppress(OSError):  # what a slow broker does with other words says nothing about it
         if (other := _other_protocol(address, deadline)) is not None:
             return other
     if head is None:  # it may be a broker that is slow
         head = _head(connection, _left(deadline))
-    return SAYS_NOTHING if head is None else what_answers(head)
+    return SAYS_NOTHING if head is None else problem_of_answer(head)
 
 
 def _problem_of_tls(connection: socket.socket, address: Address, deadline: float) -> str | None:
@@ -125,7 +125,7 @@ def _problem_of_tls(connection: socket.socket, address: Address, deadline: float
         head = _head(plain, min(OTHER_PROTOCOL_S, _left(deadline)))
     if head is None:
         return SAYS_NOTHING
-    found = what_answers(head)
+    found = problem_of_answer(head)
     return NO_TLS if found is None else found
 
 

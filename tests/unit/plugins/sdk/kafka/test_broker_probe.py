@@ -20,8 +20,8 @@ from ottla_sdk.kafka.broker_probe import (
     NO_TLS,
     SAYS_NOTHING,
     WANTS_TLS,
+    problem_of_answer,
     problems_of,
-    what_answers,
 )
 from tests.support.free_ports import free_port
 from tests.support.servers.certificates import Certificates
@@ -173,8 +173,8 @@ def test_one_broker_is_enough_and_problems_keep_the_order_of_addresses() -> None
 
 
 def test_first_bytes() -> None:
-    assert what_answers(ANSWER[:8]) is None
-    assert what_answers(b"HTTP/1.1") == AN_HTTP_SERVER
-    assert what_answers(b"\x15\x03\x01\x00\x02\x02\x46") == WANTS_TLS
-    assert what_answers(b"") == CLOSES
-    assert what_answers(b"\x00\x00\x00\x0a\x00\x00\x00\x07") == NO_KAFKA
+    assert problem_of_answer(ANSWER[:8]) is None
+    assert problem_of_answer(b"HTTP/1.1") == AN_HTTP_SERVER
+    assert problem_of_answer(b"\x15\x03\x01\x00\x02\x02\x46") == WANTS_TLS
+    assert problem_of_answer(b"") == CLOSES
+    assert problem_of_answer(b"\x00\x00\x00\x0a\x00\x00\x00\x07") == NO_KAFKA
