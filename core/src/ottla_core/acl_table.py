@@ -25,7 +25,7 @@ IMPLIES_DESCRIBE: Final = frozenset(
 )
 IMPLIES_DESCRIBE_CONFIGS: Final = frozenset({AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS})
 EVERYBODY: Final = str(Principal(USER, WILDCARD))
-"""The principal of bindings that are for whoever it is."""
+"""The principal of bindings that are for every principal."""
 QUESTIONS_REMEMBERED_MAX: Final = 10_000
 
 

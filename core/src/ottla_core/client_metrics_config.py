@@ -119,7 +119,7 @@ def read_subscription(configs: Mapping[str, str]) -> ClientMetricsSubscription:
 
     Raises:
         InvalidRequest: a setting is unknown, or the interval or the number of prefixes beyond its bounds.
-        InvalidConfig: a setting cannot be read, or an expression is none.
+        InvalidConfig: a setting cannot be read, or an expression is no regular expression.
     """
     for name, text in configs.items():
         client_metrics_definition(name).parse(text)

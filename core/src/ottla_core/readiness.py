@@ -1,4 +1,4 @@
-"""How a service says that it is ready, to whoever wants to be told rather than ask again and again.
+"""How a service says that it is ready, to a process that wants to be told rather than ask again and again.
 
 They give the service a descriptor and name it in `OTTLA_READY_FD`; the service writes a line to it, once.
 """
@@ -11,7 +11,7 @@ READY_LINE = b"ready\n"
 
 
 def announce_ready() -> None:
-    """Tell whoever has started this service that it is ready, if they have asked."""
+    """Tell the process that has started this service that it is ready, if it has asked."""
     descriptor = os.environ.pop(READY_VARIABLE, None)
     if descriptor is None:
         return

@@ -241,7 +241,7 @@ def _etcd_members(urls: str) -> list[EtcdMember]:
     """Return what each member of etcd tells, asked at a time, in the order of their URLs.
 
     Raises:
-        CommandError: a URL is none of an etcd.
+        CommandError: a URL is not an etcd's.
     """
     asked = [url.strip() for url in urls.split(",") if url.strip()]
     with ThreadPoolExecutor(max(1, len(asked))) as threads:

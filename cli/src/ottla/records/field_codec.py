@@ -120,7 +120,7 @@ class PlainCodec:
         return bytes_field(name, data)
 
     def to_json(self, data: bytes) -> Any:
-        """Return the text, escaped where it is none."""
+        """Return the text; bytes that are no text are escaped."""
         return readable(data).decode()
 
     def from_text(self, text: bytes) -> bytes:
@@ -230,7 +230,7 @@ def parse_json(data: bytes) -> Any:
     """Return a JSON document.
 
     Raises:
-        BadField: it is none.
+        BadField: it is malformed.
     """
     try:
         return json.loads(data)

@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 
 class BadOffset(ValueError):
-    """An `--offset` that is none of the forms; the message lists them."""
+    """An `--offset` of no known form; the message lists them."""
 
 
 class Anchor(Enum):
@@ -60,7 +60,7 @@ def parse_start_offset(text: str) -> StartOffset:
 
 
 def parse_time_ms(text: str) -> int | None:
-    """Return a date and time as milliseconds since the epoch, or None if it is none; without a zone it is UTC."""
+    """Return a date and time as milliseconds since the epoch, None if it is malformed; without a zone it is UTC."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -133,7 +133,7 @@ class _Writer:
 
     @classmethod
     async def begin(cls, etcd: EtcdClient, prefix: str, session: LeaseSession) -> "_Writer":
-        """Take the election key, from whoever has it."""
+        """Take the election key, also from its holder."""
         key = prefix + "controller"
         for _ in range(ATTEMPTS_MAX):
             holder = await etcd.read(key)

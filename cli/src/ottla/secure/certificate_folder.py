@@ -9,7 +9,7 @@
     admin/client.properties    for clients, in librdkafka's words
     admin/rest.properties      for the REST APIs of workers, as OTTLA_REST_CONFIG names it
 
-Every file is replaced by a rename, so that whoever reads it has the former or the new one. Every step may be
+Every file is replaced by a rename, so that a reader has the former or the new one. Every step may be
 repeated after it was cut short: the description is written last of all, a key and a certificate that do not belong
 together are not taken, and the former authority's file stays until nobody trusts it.
 """
@@ -263,7 +263,7 @@ def _authority_name(holders: ClusterHolders, now: datetime) -> str:
 
 
 def _set_aside(folder: Path, now: datetime) -> None:
-    """Rename the folder of an authority, if there is one: whoever made it may need its key."""
+    """Rename the folder of an authority, if there is one: its maker may need the key."""
     if folder.exists():
         folder.rename(folder.with_name(f"{folder.name}.before-{now:%Y%m%dT%H%M%S%f}"))
 

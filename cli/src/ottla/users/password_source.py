@@ -1,4 +1,4 @@
-"""Where a password comes from: a file, the standard input, or whoever is at the terminal; never the command line."""
+"""Where a password comes from: a file, the standard input, or the user at the terminal; never the command line."""
 
 import getpass
 import sys

@@ -82,7 +82,7 @@ class AsyncConnection:
         return self._expires_s is None or asyncio.get_running_loop().time() < self._expires_s
 
     def close(self) -> None:
-        """Close it; whoever waits for an answer gets `Unreachable`."""
+        """Close it; requests under way end with `Unreachable`."""
         self.closed = True
         self._writer.transport.abort()  # nothing that has not been sent is worth waiting for
 

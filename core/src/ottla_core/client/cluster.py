@@ -66,7 +66,7 @@ class AsyncCluster:
         return ",".join(f"{host}:{port}" for host, port in self.bootstrap)
 
     async def close(self) -> None:
-        """Close all connections; whoever waits for an answer gets `Unreachable`."""
+        """Close all connections; requests under way end with `Unreachable`."""
         self._is_closed = True
         for connection in self._connections.values():
             connection.close()
@@ -156,7 +156,7 @@ class AsyncCluster:
             raise
 
     async def ask_controller(self, request: Any, *, timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
-        """Send a change of the cluster to whoever makes or forwards it; see `ask_broker`.
+        """Send a change of the cluster to a broker that makes or forwards it; see `ask_broker`.
 
         In clusters with ZooKeeper the response may be NOT_CONTROLLER: ask again after `forget_controller`.
         """

@@ -11,7 +11,7 @@ from ottla_core.config import CommaSeparated, HostPort
 from ottla_core.rest.access_settings import CERTIFICATE, RestAccessSettings
 
 DEFAULT_HOST = "127.0.0.1"
-"""Whoever reaches the REST API may do what the worker can, with its rights."""
+"""Every client that reaches the REST API may do what the worker can, with its rights."""
 DEFAULT_PORT = 8083
 REST_EXTENSIONS = (
     "REST extensions are Java classes, which cannot be loaded here; in place of BasicAuthSecurityRestExtension set "

@@ -1,7 +1,7 @@
 """The one place that opens gRPC channels from one process of a cluster to another.
 
 What the two have to prove to each other is settled here, and in `RpcServer` for the side that accepts: with TLS both
-show certificates, and whoever dials takes no other process than the one that it wants. The size of messages is
+show certificates, and a caller takes no other process than the one that it wants. The size of messages is
 bounded on both sides; a message beyond it ends its call with RESOURCE_EXHAUSTED.
 """
 

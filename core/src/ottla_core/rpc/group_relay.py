@@ -20,7 +20,7 @@ ALL_SHARDS = -1
 def number_in(metadata: Mapping[str, str | bytes], name: str) -> int | None:
     """Return a number in a call's metadata, or None if there is none.
 
-    Whoever judges the call and whoever carries it out read it here: a number that one of them reads in another way
+    The guard of calls and the relay read it here: a number that one of them reads in another way
     would let a broker speak for another one.
     """
     text = metadata.get(name)

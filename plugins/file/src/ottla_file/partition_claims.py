@@ -21,7 +21,7 @@ class Ownership:
     """A task's hold of a partition, until another task takes it."""
 
     def __init__(self, directory: Path, connector: str, partition: TopicPartition) -> None:
-        """Take the partition from whoever has it.
+        """Take the partition from its holder.
 
         Raises:
             OSError: the token cannot be written.

@@ -1,4 +1,4 @@
-"""Which addresses connectors may connect to in this process, as whoever runs the worker has decided.
+"""Which addresses connectors may connect to in this process, as the operator of the worker has decided.
 
 The runtime calls `forbid_internal_addresses` before it makes a connector. A plugin that connects to what settings or
 servers name asks `require_permitted` about each address right before it connects to it: a name that was judged

@@ -1,8 +1,8 @@
 """An answer that comes by a call, in place of a future, for the requests that come most.
 
 A future tells its result in later turns of the event loop, by way of objects that are made for each callback; for a
-heartbeat that is a tenth of all it costs the broker. Here whoever settles the answer calls whoever waits for it.
-One party waits: a connection, which is told, or a coroutine, which awaits.
+heartbeat that is a tenth of all it costs the broker. Here the function that waits for an answer is
+called when it is settled. One party waits: a connection, which is told, or a coroutine, which awaits.
 """
 
 import asyncio

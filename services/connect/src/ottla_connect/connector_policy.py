@@ -1,4 +1,4 @@
-"""Settings by which whoever runs a worker limits what its connectors may do."""
+"""Settings by which the operator of a worker limits its connectors."""
 
 from typing import Annotated, Literal
 

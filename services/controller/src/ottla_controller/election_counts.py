@@ -1,8 +1,8 @@
 """Counts the elections of leaders that a controller sees happen in the cluster's state. Pure.
 
-Whoever leads under another leader epoch, and is another broker or has another registration than before, was elected.
-An election is unclean if the leader was neither in the in-sync set nor among the eligible leaders before. What a
-controller has not seen happen, because it was not there or its view began anew, is not counted.
+A leader was elected if its leader epoch is another one than before, and so is the broker or its registration. An
+election is unclean if the leader was neither in the in-sync set nor among the eligible leaders before. Elections that
+a controller has not seen happen, because it was not there or its view began anew, are not counted.
 """
 
 from collections import Counter

@@ -30,7 +30,7 @@ class Urgency(IntEnum):
 
 
 class PriorityLock:
-    """Gives turns. Whoever took one passes it on."""
+    """Gives turns. The holder of one passes it on."""
 
     def __init__(self) -> None:
         self._is_taken = False
@@ -70,7 +70,7 @@ class PriorityLock:
             raise
 
     def pass_on(self) -> None:
-        """Give the turn to whoever is next."""
+        """Give the turn to the next in line."""
         while self._waiting:
             _, _, turn = heapq.heappop(self._waiting)
             if not turn.done():

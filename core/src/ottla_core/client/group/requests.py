@@ -27,7 +27,7 @@ class GroupTerms:
     Attributes:
         group_id: its name.
         protocol_type: what its members are, such as `connect`.
-        session_timeout_ms: after so long without a heartbeat a member is none any more.
+        session_timeout_ms: after so long without a heartbeat a member is removed.
         rebalance_timeout_ms: so long may it take to join a rebalance.
     """
 

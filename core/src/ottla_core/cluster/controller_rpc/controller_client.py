@@ -1,6 +1,6 @@
 """How a broker asks the controller for changes of cluster state, and reads its own writes.
 
-The leader is whoever the feed's state names. When there is none, when it does not answer, or when it says that it
+The leader is the one in the feed's state. When there is none, when it does not answer, or when it says that it
 does not lead (any more), the request goes out again as soon as there is somebody else to ask, until the deadline.
 A success is returned only after this process's own state has reached the revision that contains the change.
 
@@ -253,7 +253,7 @@ class ControllerClient:
         return answer
 
     async def _call(self, method: Method[Request, Answer], request: Request, deadline: float) -> Answer:
-        """Ask the leader, and whoever leads next, until one answers.
+        """Ask the leader, and the next one, until one answers.
 
         Raises:
             KafkaError: the controller's refusal of the whole request.

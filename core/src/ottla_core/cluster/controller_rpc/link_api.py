@@ -34,7 +34,7 @@ class NewLink:
         link: its `id` is drawn by the caller, so that a repeated request is recognised.
         matching_topics: topics of the source that its patterns match; one that is here already is a reason to refuse.
         source_links: the source's own links, as far as the caller knows them.
-        existing: whether the topics are here already, and shall follow; then that is none.
+        existing: whether the topics are here already, and shall follow; then one that is here is no reason to refuse.
     """
 
     link: Link

@@ -37,7 +37,7 @@ class NewToken:
 
     Attributes:
         token_id: drawn by the broker.
-        owner: whoever authenticates with it is this principal, as TYPE:NAME.
+        owner: the principal, as TYPE:NAME, of clients that authenticate with it.
         requester: the principal that asks for it.
         renewers: principals that may renew it besides.
         max_lifetime_ms: milliseconds after which it expires at the latest.

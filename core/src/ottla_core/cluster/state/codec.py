@@ -380,7 +380,7 @@ def decode_recovery(value: bytes) -> Recovery:
     """Return the last recovery.
 
     Raises:
-        BadValue: the value is none.
+        BadValue: the value is malformed.
     """
     fields = JsonFields("recovery", value)
     return Recovery(number=fields.integer("number"), is_unfinished=fields.flag("unfinished"))

@@ -67,7 +67,7 @@ class FinalizedFeatures:
 
     @property
     def level(self) -> int:
-        """The level of `ottla.version`, which whoever writes a format asks for."""
+        """The level of `ottla.version`, which decides the formats that are written."""
         return self.levels.get(OTTLA_VERSION, FIRST_LEVEL)
 
 

@@ -277,7 +277,7 @@ class KeySpace:
             return None
         try:
             return _parse(key[len(self.prefix) :].split("/"))
-        except ValueError:  # a role, id or index that is none
+        except ValueError:  # not a role, an id or an index
             return None
 
 
@@ -342,7 +342,7 @@ def _unquoted_entity(quoted: str) -> QuotaEntity:
     """Return the entity of a key.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is malformed.
     """
     names: dict[QuotaEntityKind, str | None] = {}
     for part in quoted.split("&"):

@@ -50,7 +50,7 @@ def link_properties(written: Mapping[str, str]) -> LinkProperties:
     """Return the properties of a link.
 
     Raises:
-        InvalidRequest: some are none, or cannot have their value; the message names all of them.
+        InvalidRequest: there are no such properties, or they cannot have their value; the message names all of them.
     """
     found: dict[str, Any] = {}
     problems: list[str] = []

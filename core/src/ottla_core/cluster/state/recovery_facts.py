@@ -166,7 +166,7 @@ def encode_state(state: StateCopy) -> Json:
 
 
 def decode_state(document: Json) -> StateCopy:
-    """Return the state of a document; raises KeyError, TypeError or ValueError if it is none."""
+    """Return the state of a document; raises KeyError, TypeError or ValueError if it is malformed."""
     return StateCopy(
         cluster_name=str(document["cluster_name"]),
         cluster_id=str(document["cluster_id"]),

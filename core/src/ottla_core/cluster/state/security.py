@@ -40,7 +40,7 @@ class DelegationToken:
     """A token that stands for its owner (KIP-48). Times are in milliseconds since 1970, UTC.
 
     Attributes:
-        owner: the principal, as TYPE:NAME, that whoever authenticates with it is.
+        owner: the principal, as TYPE:NAME, of clients that authenticate with it.
         requester: the principal that had it made.
         renewers: principals that may renew it besides both.
         expires_ms: when it expires unless it is renewed.

@@ -33,7 +33,7 @@ def decode_acl(key: AclKey, value: bytes) -> AclBinding:
     """Return the binding under `key`.
 
     Raises:
-        BadValue: the value is none.
+        BadValue: the value is malformed.
     """
     fields = JsonFields(str(key), value)
     operation = fields.integer("operation")
@@ -64,7 +64,7 @@ def decode_scram_credential(key: ScramCredentialKey, value: bytes) -> ScramCrede
     """Return the credential under `key`.
 
     Raises:
-        BadValue: the value is none; the message holds nothing of it.
+        BadValue: the value is malformed; the message holds nothing of it.
     """
     try:
         fields = JsonFields(str(key), value)
@@ -98,7 +98,7 @@ def decode_delegation_token(key: DelegationTokenKey, value: bytes) -> Delegation
     """Return the token under `key`.
 
     Raises:
-        BadValue: the value is none.
+        BadValue: the value is malformed.
     """
     fields = JsonFields(str(key), value)
     return DelegationToken(

@@ -118,7 +118,7 @@ class ClusterStateFeed:
         return await asyncio.shield(self._failure)
 
     async def close(self) -> None:
-        """Stop watching; whoever waits for a revision is cancelled."""
+        """Stop watching; waits for a revision are cancelled."""
         for task in (self._freshness_task, self._task):
             if task is not None:
                 task.cancel()

@@ -148,7 +148,7 @@ class MemorySinkTaskContext(_Stopping, SinkTaskContext):
     Attributes:
         tolerant: whether `report` lets the task go on without the record (`errors.tolerance` = all).
         reported: the records reported, each with its error.
-        seeks: where the task has sought to, by partition; whoever feeds it takes them away.
+        seeks: where the task has sought to, by partition; the caller takes them away.
         paused: the partitions whose records it does not want now.
         commit_requests: how often it has asked for a commit.
         retry_ms: what it has asked for last by `retry_in`; None if nothing.

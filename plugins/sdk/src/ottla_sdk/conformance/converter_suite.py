@@ -71,7 +71,7 @@ class ConverterSuite(PluginSuite):
             assert str(refused.value), "the error says nothing"
 
     def test_values_are_not_changed(self, settings: dict[str, str]) -> None:
-        """Whoever gave them may still need them."""
+        """The caller may still need them."""
         converter = self._converter(settings, Role.VALUE)
         for schema, value in self.values:
             before = deepcopy(value)

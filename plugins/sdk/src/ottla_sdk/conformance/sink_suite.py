@@ -150,7 +150,7 @@ class SinkConnectorSuite(SinkMisfortunes):
             self._expect_present(settings)
 
     def test_records_are_not_changed(self, settings: dict[str, str]) -> None:
-        """Whoever put them may still need them."""
+        """The caller may still need them."""
         before = deepcopy(list(self.records))
         with self._run(settings) as run:
             self._write_all(run)

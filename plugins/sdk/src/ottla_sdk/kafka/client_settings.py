@@ -153,7 +153,7 @@ class ClientRules:
         refused: what is refused, with the reason.
         left_out: what has no effect on these clients, with the reason.
         translated: what values have to be, or become, for these clients.
-        may_run_code: whether whoever writes the settings may have native code loaded and commands run, Kerberos's for
+        may_run_code: whether the author of the settings may have native code loaded and commands run, Kerberos's for
             example: it is so where they start the process themselves.
     """
 

@@ -1,4 +1,4 @@
-"""The latest records of a topic, for whoever wants to know what they look like.
+"""The latest records of a topic, for users who want to know their form.
 
 They are read by a consumer of their own, which belongs to no group: a job of Spark would cost seconds for what is a
 few fetches.

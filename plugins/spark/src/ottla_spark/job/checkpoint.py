@@ -35,7 +35,7 @@ class Folder(ABC):
 
     @abstractmethod
     def write(self, name: str, text: str) -> None:
-        """Write a file as a whole: whoever reads it finds the old text or the new one."""
+        """Write a file as a whole: a reader finds the old text or the new one."""
 
     @abstractmethod
     def has(self, name: str) -> bool:

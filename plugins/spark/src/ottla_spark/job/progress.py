@@ -1,4 +1,4 @@
-"""What Spark says about a query's batches, in the words of whoever runs a connector. Pure.
+"""What Spark says about a query's batches, in the words of users of connectors. Pure.
 
 `QueryProgress.of` reads the JSON of a StreamingQueryProgress; the rest is made of that: metrics, a line for the log,
 and the document that appears as `progress` of the task's status.

@@ -218,7 +218,7 @@ def _accepted(listener: socket.socket, receiver: Receiver, job: "Future[list[byt
 
 
 def _attempt_of(connection: socket.socket, token: bytes) -> bytes | None:
-    """Return what a worker calls its attempt; None of whoever does not say the token in time."""
+    """Return what a worker calls its attempt; None if it does not say the token in time."""
     deadline_s = time.monotonic() + GREETING_TIMEOUT_S
     if not hmac.compare_digest(_said(connection, len(token), deadline_s), token):
         return None

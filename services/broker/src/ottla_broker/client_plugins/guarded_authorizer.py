@@ -1,4 +1,4 @@
-"""Asks the authorizer, and guards the broker against what it does: errors, answers that are none, and slowness."""
+"""Asks the authorizer, and guards the broker against its errors, its answers that are no booleans, and slowness."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -96,7 +96,7 @@ class AuthorizerCounts:
     """What went wrong with answers.
 
     Attributes:
-        failures: errors that the authorizer has raised, and answers that are none.
+        failures: errors that the authorizer has raised, and answers that are no booleans.
         slow: answers that took longer than `SLOW_SECONDS`.
     """
 

@@ -38,7 +38,7 @@ UNSENT_BYTES_BEFORE_READ_MAX = 8 * 1024 * 1024
 T = TypeVar("T")
 
 Finish = Callable[[bytes | NotCoordinator], T]
-"""Makes of a coordinator's answer, or of its loss, what whoever asked wants; may raise instead."""
+"""Makes the caller's result of a coordinator's answer, or of its loss; may raise instead."""
 
 logger = structlog.get_logger("groups")
 

@@ -174,7 +174,7 @@ class ActiveLink:
                 pass
 
     async def _look(self) -> None:
-        """Ask the source, and have each partition fetched from whoever leads it."""
+        """Ask the source, and have each partition fetched from its leader."""
         if self.link.paused:
             for linked in self.linked:
                 self._stop(linked, LinkedPartitionState.PAUSED, "the link is paused")

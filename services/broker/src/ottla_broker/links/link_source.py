@@ -52,7 +52,7 @@ def host_port(address: str) -> tuple[str, int]:
     """Return host and port of HOST:PORT.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: it is malformed.
     """
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():

@@ -1,6 +1,6 @@
 """What all brokers together know of links: how far partitions are, and how the links are kept in step.
 
-Each partition's status is known to the broker that leads it, so whoever is asked for all asks the others.
+Each partition's status is known to the broker that leads it, so a broker that is asked for all asks the others.
 """
 
 import asyncio

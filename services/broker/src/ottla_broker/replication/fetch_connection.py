@@ -138,7 +138,7 @@ class FetchConnection:
         self._loop.add_reader(channel.fileno(), self._on_readable)
 
     def close(self, reason: str = "it was closed here") -> None:
-        """Close; whoever waits for an answer is told."""
+        """Close; requests under way end with an error."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -175,7 +175,7 @@ class FetchConnection:
 
         Raises:
             ConnectionLostError: there will be none.
-            InvalidRequest: it is none.
+            InvalidRequest: it is malformed.
         """
         frame = request_frame(api_key, version, self._correlation_ids.next(), self._client_id, message)
         answer: asyncio.Future[bytes] = self._loop.create_future()

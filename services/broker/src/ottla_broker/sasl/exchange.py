@@ -1,7 +1,7 @@
 """What the server's side of a SASL mechanism says and asks. Pure.
 
 A mechanism is an `Exchange`: it takes each message of the client and returns a step. A step is for the client
-(`Challenge`), ends the exchange (`Accepted`, `Refused`), or is a question to whoever runs the exchange
+(`Challenge`), ends the exchange (`Accepted`, `Refused`), or is a question to the caller
 (`CredentialWanted`, `TokenShown`), whose answer is given to the exchange and leads to the next step.
 """
 

@@ -116,7 +116,7 @@ def decode_state(data: bytes) -> WorkerState:
     """Return a worker's state.
 
     Raises:
-        MalformedWorkerMessage: the bytes are none.
+        MalformedWorkerMessage: the bytes are malformed.
     """
     reader = _Reader(data, "worker state")
     version = reader.version()
@@ -132,7 +132,7 @@ def decode_assignment(data: bytes) -> WorkerAssignment:
     """Return an assignment.
 
     Raises:
-        MalformedWorkerMessage: the bytes are none.
+        MalformedWorkerMessage: the bytes are malformed.
     """
     reader = _Reader(data, "worker assignment")
     version = reader.version()

@@ -1,9 +1,9 @@
-"""The herder of a worker: it answers for all connectors of the cluster, whoever runs them.
+"""The herder of a worker: it answers for all connectors of the cluster, on whichever worker they run.
 
 Configurations are changed by the leading worker alone (`ConnectorChanges`), so requests that change them raise
-`Elsewhere` on the others; restarts of one connector or task go to whoever runs it. What any worker changes comes back
-through the configuration topic, as a `ConfigChange`, and turns here into work for the `Worker` or into a new round of
-assignments.
+`Elsewhere` on the others; restarts of one connector or task go to the worker that runs it. What any worker changes
+comes back through the configuration topic, as a `ConfigChange`, and turns here into work for the `Worker` or into a
+new round of assignments.
 """
 
 from collections.abc import Callable, Mapping, Sequence

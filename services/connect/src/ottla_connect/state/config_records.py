@@ -181,7 +181,7 @@ def decode_json_object(value: bytes | None) -> dict[str, Any]:
     """Return a JSON object.
 
     Raises:
-        BadRecord: the bytes are none.
+        BadRecord: the bytes are malformed.
     """
     if value is None:
         raise BadRecord("it has no value")

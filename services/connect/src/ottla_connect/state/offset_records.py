@@ -87,7 +87,7 @@ def decode_key(key: bytes | None) -> SourcePartition | None:
     """Return whose offset a record has; None if it belongs to no partition, as connectors in Java may say.
 
     Raises:
-        BadRecord: the key is none of this topic.
+        BadRecord: the topic has no keys of this form.
     """
     try:
         document = json.loads(key) if key is not None else None
@@ -108,7 +108,7 @@ def decode_value(value: bytes) -> dict[str, Any]:
     """Return an offset.
 
     Raises:
-        BadRecord: it is none.
+        BadRecord: it is malformed.
     """
     offset = decode_json_object(value)
     try:

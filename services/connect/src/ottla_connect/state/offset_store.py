@@ -66,7 +66,7 @@ class OffsetStore:
         """Return the offset of each partition, or None, as it was when this was called or later.
 
         Raises:
-            LogError: they cannot be read, or a partition is none.
+            LogError: they cannot be read, or a partition is malformed.
         """
         sources = [_source(connector, partition) for partition in partitions]
         await self._log.read_to_end(READ_TIMEOUT_S)

@@ -41,7 +41,7 @@ def subject_of(key: bytes | None) -> Subject:
     """Return what a record is about.
 
     Raises:
-        BadRecord: its key is none of this topic.
+        BadRecord: the topic has no keys of this form.
     """
     try:
         text = (key or b"").decode()
@@ -81,7 +81,7 @@ def decode_status(value: bytes) -> Status:
     """Return the status that a record has.
 
     Raises:
-        BadRecord: there is none.
+        BadRecord: it has no status.
     """
     document = decode_json_object(value)
     state, worker_id, generation = (document.get(key) for key in ("state", "worker_id", "generation"))

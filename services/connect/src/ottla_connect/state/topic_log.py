@@ -62,7 +62,7 @@ class TopicLog:
 
     Args:
         clients: makes its clients.
-        producer: writes for it; shared with other logs, and closed by whoever made it.
+        producer: writes for it; shared with other logs, and closed by its maker.
         topic: the topic.
         setting: the worker's setting that names it, for messages.
         single_partition: whether the order of all records counts.

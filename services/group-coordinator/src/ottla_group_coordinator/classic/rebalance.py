@@ -245,7 +245,7 @@ def refuse_assignments(shard: ShardState, turn: Turn, group: ClassicGroup, error
 
 
 def remove_member(shard: ShardState, turn: Turn, group: ClassicGroup, member: ClassicMember) -> None:
-    """Take a member out; if it still waits for an answer, it learns that it is none."""
+    """Take a member out; if it still waits for an answer, it is told so."""
     refuse_waiting(turn, group, member, ErrorCode.unknown_member_id, member_id="")
     shard.timers.cancel(MemberSession(group.group_id, member.member_id))
     group.remove(member.member_id)

@@ -104,7 +104,7 @@ def take(shard: ShardState, turn: Turn, heartbeat: Heartbeat) -> Beat:
     Raises:
         GroupIdNotFound: there is no such group, or it speaks the classic protocol and cannot be upgraded.
         GroupMaxSizeReached, UnreleasedInstanceId: the member cannot join.
-        UnknownMemberId, FencedInstanceId, FencedMemberEpoch: it is none, or must join again.
+        UnknownMemberId, FencedInstanceId, FencedMemberEpoch: it is no member, or must join again.
         InvalidRequest, InvalidRegularExpression: what it says cannot be used.
     """
     former_group = shard.groups.get(heartbeat.group_id)
@@ -140,7 +140,7 @@ def _may_not_have_heard(shard: ShardState, group: ConsumerGroup, member: Consume
     Not told again, it would never read what counts as its own, or never give up what others wait for.
 
     A coordinator that has loaded the group does not know what was reported and answered before, so for a session
-    timeout it tells every member. Who hears nothing for so long is none any more.
+    timeout it tells every member. A member that hears nothing for so long is removed.
     """
     reported = group.reported.get(member.member_id)
     if reported is None:

@@ -1,7 +1,7 @@
 """A member of a group of the consumer protocol, as an immutable value, and how it is kept in records.
 
 A member is spread over two records: what it says of itself (its subscription above all) and what it owns at present.
-Both make one value here; whoever changes a member makes a new one and writes the record that changed.
+Both make one value here; a change of a member makes a new one and writes the record that changed.
 """
 
 from dataclasses import dataclass, field, replace

@@ -112,7 +112,7 @@ class RelayStream:
         await self._drained.wait()
 
     def close(self) -> None:
-        """End the stream; whoever waits for an answer of the broker is told."""
+        """End the stream; requests to the broker end with an error."""
         if self.closed.is_set():
             return
         self.closed.set()

@@ -28,7 +28,7 @@ log = structlog.get_logger("requests")
 
 
 class WaitingRequest(Protocol):
-    """Whoever waits for an answer."""
+    """The side that waits for an answer."""
 
     @property
     def request(self) -> CoordinatorRequest:

@@ -53,7 +53,7 @@ def read_key(key: bytes) -> CheckpointKey:
     """Return the key that these bytes are.
 
     Raises:
-        InvalidRecord: they are none.
+        InvalidRecord: they are malformed.
     """
     fields = FieldReader(key, "key of a checkpoint")
     return CheckpointKey(fields.string(), fields.string(), fields.int32())
@@ -63,7 +63,7 @@ def read_checkpoint(value: bytes) -> Checkpoint:
     """Return the checkpoint that these bytes are.
 
     Raises:
-        InvalidRecord: they are none, or one of a later version.
+        InvalidRecord: they are malformed, or of a later version.
     """
     fields = FieldReader(value, "checkpoint")
     version = fields.int16()

@@ -38,7 +38,7 @@ def read_heartbeat(key: bytes, value: bytes) -> Heartbeat:
     """Return the heartbeat that a record is.
 
     Raises:
-        InvalidRecord: it is none, or one of a later version.
+        InvalidRecord: it is malformed, or of a later version.
     """
     keys, values = FieldReader(key, "key of a heartbeat"), FieldReader(value, "heartbeat")
     version = values.int16()

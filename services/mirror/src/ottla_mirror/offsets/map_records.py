@@ -189,7 +189,7 @@ def decode_session(name: SessionName, value: bytes) -> Session:
     """Return the session of a record.
 
     Raises:
-        InvalidRecord: the value is none.
+        InvalidRecord: the value is malformed.
     """
     try:
         source_id, source_start, target_id, target_start, has_replaced, *replaced, owner = _SESSION.unpack(value)
@@ -218,7 +218,7 @@ def decode_position(value: bytes, version: int = POSITION_VERSION) -> Position:
     """Return the position of a record whose key has this version.
 
     Raises:
-        InvalidRecord: the value is none.
+        InvalidRecord: the value is malformed.
     """
     try:
         producer_id, producer_epoch, next_sequence, *bounds = _POSITION.unpack_from(value)
@@ -240,7 +240,7 @@ def decode_chunk(key: ChunkKey, value: bytes) -> MapChunk:
     """Return the chunk of a record.
 
     Raises:
-        InvalidRecord: the value is none.
+        InvalidRecord: the value is malformed.
     """
     return read_chunk(key.number, value)
 

@@ -63,7 +63,7 @@ class MapState:
 
         Raises:
             UnknownVersion: only a later version knows its format.
-            InvalidRecord: it is none of an offset map.
+            InvalidRecord: it is no record of an offset map.
         """
         if record.key is None:
             raise InvalidRecord("has no key")

@@ -83,7 +83,7 @@ class OffsetSyncingStore:
 
     Args:
         store: the store.
-        writer: the writer, started; closed by whoever made it.
+        writer: the writer, started; closed by its maker.
     """
 
     def __init__(self, store: CopyStore, writer: OffsetSyncWriter) -> None:

@@ -35,7 +35,7 @@ def read_offset_sync(key: bytes, value: bytes) -> OffsetSync:
     """Return the sync that a record is.
 
     Raises:
-        InvalidRecord: it is none.
+        InvalidRecord: it is malformed.
     """
     keys, values = FieldReader(key, "key of an offset sync"), FieldReader(value, "offset sync")
     return OffsetSync(keys.string(), keys.int32(), values.int64(), values.int64())

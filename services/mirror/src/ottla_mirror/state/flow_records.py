@@ -72,7 +72,7 @@ class FlowState:
         """Take a record.
 
         Raises:
-            InvalidRecord: it is none of these.
+            InvalidRecord: it is of no known kind.
         """
         try:
             parts = json.loads(key or b"")

@@ -81,7 +81,7 @@ def dump_file(path: Path, *, records: bool = False) -> Iterator[DumpRow]:
         records: show each record of a `.log` too, with key, value and headers.
 
     Raises:
-        InvalidRequest: the file is none of these.
+        InvalidRequest: the file is of no known kind.
         OSError: it cannot be read.
     """
     if path.suffix == LOG_SUFFIX:

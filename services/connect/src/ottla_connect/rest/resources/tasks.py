@@ -68,7 +68,7 @@ def task_id_of(connector: str, task: str) -> TaskId:
     """Return the id of a task.
 
     Raises:
-        NotFound: the task's number is none.
+        NotFound: the task's number is no number.
     """
     if not task.isascii() or not task.isdecimal():
         raise NotFound(f"HTTP 404 Not Found: {task} is no task's number")

@@ -1,7 +1,7 @@
 """When a sink task's offsets are committed: at intervals, and when the task asks; one commit at a time. Pure."""
 
 FIRST_INTERVAL_S = 1.0
-"""The first commit comes soon after the first records, for whoever looks where a new connector is."""
+"""The first commit comes soon after the first records, for users who look where a new connector is."""
 
 
 class CommitSchedule:

@@ -11,7 +11,7 @@ from ottla_connect.task.source.in_flight import CommittableOffset
 from ottla_sdk import SourceTask
 
 FIRST_INTERVAL_S = 1.0
-"""The first commit comes soon after the first records, for whoever looks where a new connector is."""
+"""The first commit comes soon after the first records, for users who look where a new connector is."""
 COLLECT_INTERVAL_S = 1.0
 """How often what is acknowledged is taken out of its queues, so that they stay short."""
 
