@@ -14,6 +14,7 @@ from typing import Final
 
 import structlog
 from cryptography import x509
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ottla_core.clock import SystemClock
@@ -34,6 +35,7 @@ from ottla_core.rest.basic_users import BasicUsers, TooManyAttempts
 from ottla_core.rest.client_certificates import certificate_of
 from ottla_core.rest.error_answers import error_answer
 from ottla_core.rest.errors import RequestError
+from ottla_core.rest.forwarding import is_forwarded
 from ottla_core.rest.worker_signatures import (
     OWN_ACCOUNT,
     SIGNATURE_HEADER,
@@ -49,6 +51,7 @@ DELAYED_MAX: Final = 200
 RETRY_AFTER_S: Final = 2
 REALM: Final = "ottla"
 UNKNOWN, DENIED, BUSY = 401, 403, 503
+STRANGER: Final = "is_stranger"
 
 log = structlog.get_logger("rest")
 
@@ -143,6 +146,7 @@ class Authentication:
         path = scope["raw_path"].decode("ascii", errors="replace")
         path = path.removesuffix("/") or "/"
         if path in OPEN_PATHS:
+            scope.setdefault("state", {})[STRANGER] = True
             return await self._app(scope, receive, send)
         headers = headers_of(scope["headers"])
         is_internal = self._access.is_internal(method, path)
@@ -191,7 +195,8 @@ class Authentication:
         shown = headers.get("authorization", "")
         if shown:
             return await self._by_header(shown)
-        if SIGNATURE_HEADER in headers:  # a certificate would be the other worker's, not the user's
+        if SIGNATURE_HEADER in headers or is_forwarded(scope):
+            # The certificate is the other worker's, which may not ask its users who they are.
             return _Failure("no worker that is known has signed the request, or it came before")
         rules = self._access.settings.certificate_rules
         certificate = certificate_of(scope)
@@ -240,6 +245,11 @@ class Authentication:
             await asyncio.sleep(FAILURE_DELAY_S)
         finally:
             self._delayed -= 1
+
+
+def is_stranger(request: Request) -> bool:
+    """Return whether a request is answered without asking who it is from, where others are asked: no details then."""
+    return bool(getattr(request.state, STRANGER, False))
 
 
 class _Checked:

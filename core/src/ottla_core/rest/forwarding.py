@@ -57,8 +57,7 @@ class ForwardRetries:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         scope.setdefault("state", {})  # the body that was read stays there
-        is_users = FORWARD not in dict(parse_qsl(scope["query_string"].decode("ascii", errors="replace")))
-        give_up_s = time.monotonic() + (self._patience_s if is_users else 0.0)
+        give_up_s = time.monotonic() + (0.0 if is_forwarded(scope) else self._patience_s)
         while True:
             try:
                 return await self._app({**scope}, receive, send)
@@ -101,7 +100,7 @@ class Forwarder:
 
         Raises:
             Conflict: nobody knows which worker that is, as after two hops, or during a rebalance.
-            Unreached: it cannot be reached, so it has not carried the request out.
+            Unreached: it cannot be reached, or does not know who asks, so it has not carried the request out.
             RequestError: it does not answer properly.
         """
         hop = next_hop(request.query_params.get(FORWARD))
@@ -111,18 +110,22 @@ class Forwarder:
         path = request.scope["raw_path"].decode("ascii") + "?" + with_hop(request.url.query, hop)
         url = httpx.URL(target + path)
         headers = {key: request.headers[key] for key in self._passed_headers if key in request.headers}
-        headers |= self._signature(request, target, url.raw_path)
+        signature = self._signature(request, target, url.raw_path)
+        if signature is not None:
+            headers |= signature
+        elif "authorization" not in headers:
+            raise Unreached(f"{self._own_url} has not read yet by which key workers sign what they send on")
         return await self._send(request, url, headers)
 
-    def _signature(self, request: Request, audience: str, target: bytes) -> Mapping[str, str]:
-        """Return the headers that tell the other worker who asks; none where nobody was asked."""
+    def _signature(self, request: Request, audience: str, target: bytes) -> Mapping[str, str] | None:
+        """Return the headers that tell the other worker who asks: none where nobody was asked, None without a key."""
         caller = getattr(request.state, "caller", None)
         if caller is None or self._signer is None:
             return {}
         body: bytes = getattr(request.state, "body", b"")
-        return freshly_signed(
-            self._signer, caller, audience=audience, method=request.method, target=target, body=body
-        )
+        method = request.method
+        signed = freshly_signed(self._signer, caller, audience=audience, method=method, target=target, body=body)
+        return signed or None
 
     async def _send(self, request: Request, url: httpx.URL, headers: dict[str, str]) -> Response:
         body: bytes = getattr(request.state, "body", b"")
@@ -166,6 +169,11 @@ def freshly_signed(
         nonce=secrets.token_hex(NONCE_BYTES),
         now_ms=int(time.time() * 1000),
     )
+
+
+def is_forwarded(scope: Scope) -> bool:
+    """Return whether another worker has sent a request on."""
+    return FORWARD in dict(parse_qsl(scope["query_string"].decode("ascii", errors="replace")))
 
 
 def next_hop(forward: str | None) -> str:

@@ -50,7 +50,11 @@ class RequestGuard:
             await failure(scope, receive, answer.send)
         if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
             took_ms = round((time.monotonic() - began) * 1000)
-            log.info("request", method=scope["method"], path=_path(scope), status=answer.status, took_ms=took_ms)
+            caller = scope.get("state", {}).get("caller")
+            user = {} if caller is None else {"user": caller}  # whose name is empty is another worker
+            log.info(
+                "request", method=scope["method"], path=_path(scope), status=answer.status, took_ms=took_ms, **user
+            )
         return None
 
 

@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 
 from ottla.secure.authority import IssuedCertificate, Subject, issue, new_authority
+from ottla_connect.herder.api import Health
 from ottla_connect.herder.signatures import sign
 from ottla_connect.rest.application import create_application
 from ottla_connect.rest.resources import tasks
@@ -135,6 +136,16 @@ async def test_health_is_open_and_all_else_asks(workers):
     assert not workers.herders[1].configs
 
 
+async def test_health_tells_a_stranger_no_reasons(workers):
+    herder = workers.herders[0]
+    former, herder.state_of_health = herder.state_of_health, Health(status="unhealthy", message="broker x is away")
+    async with workers.client() as client:
+        answer = await client.get("/health")
+    herder.state_of_health = former
+    assert answer.status_code == 500
+    assert "broker x" not in answer.text
+
+
 async def test_a_password_opens_and_a_wrong_one_is_counted(workers):
     counts = workers.accesses[0].counts
     async with workers.client() as client:
@@ -214,6 +225,16 @@ async def test_a_bad_signature_is_not_made_good_by_a_workers_certificate(workers
         signed = signed_by_a_worker(workers, "ann", "/connectors", b"", method="GET", audience=0)
         assert (await client.get("/connectors", headers=signed)).status_code == 401
         assert (await client.get("/connectors", headers=signed | basic("bob", "bobs"))).status_code == 200
+
+
+async def test_what_was_sent_on_unsigned_is_not_the_sending_workers_to_ask(workers):
+    """A worker that asks nobody shows its own certificate with whatever anybody asks it."""
+    async with workers.client("ops") as client:
+        client.base_url = httpx.URL(workers.url(1))
+        for hop in ("true", "false"):
+            assert (await client.post(f"/connectors?forward={hop}", json=NEW)).status_code == 401
+            assert (await client.get(f"/connectors?forward={hop}")).status_code == 401
+    assert not workers.herders[1].configs
 
 
 async def test_what_workers_alone_may_ask_needs_their_signatures_and_no_user(workers):

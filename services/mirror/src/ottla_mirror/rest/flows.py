@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 import ottla_core.rest.path_segments  # noqa: F401 - has the paths know `segment`
 import ottla_mirror
 from ottla_core.errors import OttlaError
+from ottla_core.rest.authentication import is_stranger
 from ottla_core.rest.documented import errors
 from ottla_core.rest.errors import Conflict, Elsewhere, NotFound
 from ottla_core.rest.request_bodies import check_media_type, read_body
@@ -76,7 +77,7 @@ async def worker_info(worker: TheWorker) -> WorkerInfo:
 
 
 @router.get("/health", summary="Whether the worker works", tags=["worker"])
-async def health(worker: TheWorker, response: Response) -> WorkerHealth:
+async def health(worker: TheWorker, request: Request, response: Response) -> WorkerHealth:
     """Tell whether it is a member of its groups; a target that is away does not make the worker unhealthy."""
     waiting = [f"{each.alias}: {each.problem}" for each in worker.targets.values() if not each.is_ready]
     outside = [
@@ -86,7 +87,8 @@ async def health(worker: TheWorker, response: Response) -> WorkerHealth:
     ]
     status = "starting" if waiting or outside else "healthy"
     response.status_code = HEALTH_STATUSES[status]
-    return WorkerHealth.model_validate({"status": status, "message": "; ".join([*waiting, *outside]) or "it works"})
+    reasons = "its log says why" if is_stranger(request) else "; ".join([*waiting, *outside])
+    return WorkerHealth.model_validate({"status": status, "message": reasons if waiting or outside else "it works"})
 
 
 @router.get("/flows", summary="All flows", tags=["flows"])
