@@ -140,6 +140,13 @@ def listener_limit(name: str) -> ConfigDefinition | None:
     return replace(APPLIED[limit], name=name, documentation=f"{limit} of the listener {listener.upper()}.")
 
 
+def listener_limit_problem(name: str) -> str | None:
+    """Return why a limit of a listener would hold for none, as a sentence; None if it may hold for one."""
+    if listener_limit(name) is None or name == name.lower():
+        return None
+    return f"{name}: write the name of a listener in lower case in its settings, {name.lower()}"
+
+
 def process_definition(name: str) -> ConfigDefinition | None:
     """Return what can be changed at run time under a name, None if nothing can."""
     return PROCESS_DEFINITIONS.get(name) or listener_limit(name)
@@ -177,6 +184,8 @@ def check_process_configs(configs: Mapping[str, str]) -> None:
         InvalidConfig: it is not, or does not.
     """
     for name, text in configs.items():
+        if problem := listener_limit_problem(name):
+            raise InvalidConfig(problem)
         if (definition := process_definition(name)) is not None:
             definition.parse(text)
     address_limits(configs.get(OVERRIDES, ""))

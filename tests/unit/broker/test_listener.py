@@ -14,8 +14,9 @@ from ottla_broker import listener as listener_module
 from ottla_broker.config import MAX_INT, BrokerConfig
 from ottla_broker.dynamic_config import with_dynamic
 from ottla_broker.listener import Listener, ListenerError, bind
+from ottla_core.config import validated
 from ottla_core.dynamic_broker_config import check_process_configs, is_applied
-from ottla_core.errors import InvalidConfig
+from ottla_core.errors import ConfigurationError, InvalidConfig
 from tests.support.eventually_async import eventually_async
 
 DEADLINE_SECONDS = 10
@@ -307,6 +308,28 @@ async def test_a_client_makes_way_for_a_broker_where_the_limit_is_reached(listen
     assert await echoes(*broker)
     for each in (longest[1], newer[1], broker[1], writer):
         each.close()
+
+
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [
+        ("listener.name.client.max.connections", "listeners names no CLIENT; it names BROKERS, CLIENTS"),
+        ("listener.name.CLIENTS.max.connections", "write the name of a listener in lower case"),
+        ("listener.name.CLIENTS.max.connection.creation.rate", "write the name of a listener in lower case"),
+    ],
+)
+def test_a_limit_that_would_hold_for_no_listener_is_refused(key: str, problem: str) -> None:
+    written = {"node.id": "1", "log.dirs": "/nowhere", "listeners": "BROKERS://127.0.0.1:0,CLIENTS://127.0.0.1:0"}
+    written["listener.security.protocol.map"] = "BROKERS:PLAINTEXT,CLIENTS:PLAINTEXT"
+    validated(BrokerConfig, {**written, "listener.name.clients.max.connections": "7"}, {})
+    with pytest.raises(ConfigurationError, match=problem):
+        validated(BrokerConfig, {**written, key: "7"}, {})
+
+
+def test_a_limit_of_a_listener_is_not_changed_under_a_name_that_none_has() -> None:
+    check_process_configs({"listener.name.elsewhere.max.connections": "7"})
+    with pytest.raises(InvalidConfig, match="lower case"):
+        check_process_configs({"listener.name.CLIENTS.max.connections": "7"})
 
 
 async def test_a_changed_limit_of_a_listener_holds_from_then_on(listen: Any) -> None:

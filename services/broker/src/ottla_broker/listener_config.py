@@ -14,7 +14,7 @@ from ottla_broker.sasl.sasl_settings import PeerLoginSettings, SaslSettings
 from ottla_broker.tls import tls_settings
 from ottla_broker.tls.tls_settings import TlsSettings
 from ottla_core.config import HostPort, ServiceConfig, parse_address
-from ottla_core.dynamic_broker_config import listener_limit
+from ottla_core.dynamic_broker_config import listener_limit, listener_limit_problem
 from ottla_core.errors import ConfigurationError, InvalidConfig
 
 PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL = "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"
@@ -88,6 +88,8 @@ ListenerProtocols = Annotated[tuple[ListenerProtocol, ...], BeforeValidator(_par
 
 def _listener_key_problem(key: str, text: str) -> str | None:
     if (limit := listener_limit(key)) is not None:
+        if problem := listener_limit_problem(key):
+            return problem
         try:
             limit.parse(text)
         except InvalidConfig as error:
@@ -130,6 +132,23 @@ class ListenerConfig(ServiceConfig):
     )
     listener_values: Mapping[str, str] = Field(default_factory=dict, exclude=True, repr=False)
     """What begins with `LISTENER_PREFIXES`; see `tls/tls_settings.py` and `sasl/sasl_settings.py`."""
+
+    @classmethod
+    def problems_of(cls, values: Mapping[str, str]) -> list[str]:
+        """Return which limits are of listeners that the broker does not have.
+
+        That is asked of what was written for this broker: what is set at run time for all brokers may be for others.
+        """
+        names = {each.partition("://")[0].strip().lower() for each in values.get("listeners", PLAINTEXT).split(",")}
+        limits = (key for key in values if listener_limit(key) is not None and listener_limit_problem(key) is None)
+        return [
+            *super().problems_of(values),
+            *(
+                f"{key}: listeners names no {key.split('.')[2].upper()}; it names {', '.join(sorted(names)).upper()}"
+                for key in limits
+                if key.split(".")[2] not in names
+            ),
+        ]
 
     @field_validator("listeners", "advertised_listeners", "listener_security_protocol_map")
     @classmethod
