@@ -9,9 +9,9 @@ Unknown keys and bad values are refused together, so that one start shows everyt
 import argparse
 import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -20,22 +20,12 @@ from ottla_core.errors import ConfigurationError
 from ottla_core.properties_file import read_properties
 from ottla_core.rpc_identity import NAME_PATTERN, check_pattern
 
-SECRET_KEYS = frozenset(
-    {
-        "etcd.password",
-        "metrics.otlp.headers",
-        "traces.otlp.headers",
-        "ssl.keystore.password",
-        "ssl.keystore.key",
-        "ssl.key.password",
-        "ssl.truststore.password",
-        "listeners.https.ssl.key.password",
-        "sasl.jaas.config",
-        "delegation.token.secret.key",
-        "scram.bootstrap.users",
-    }
-)
-"""Settings whose values are shown to nobody."""
+
+class SecretMark:
+    """Marks the type of a field whose value is shown to nobody; see `ServiceConfig.is_secret`."""
+
+
+SECRET: Final = SecretMark()
 
 
 def _split_list(value: object) -> object:
@@ -97,7 +87,13 @@ class ServiceConfig(BaseModel):
     themselves, so that their variables, which end in _FILE, name no file that has the value.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_alias=True, validate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        validate_by_alias=True,
+        validate_by_name=True,
+        hide_input_in_errors=True,  # Pydantic's own message has all settings, secrets among them
+    )
     open_prefixes: ClassVar[tuple[str, ...]] = ()
     open_file_keys: ClassVar[tuple[str, ...]] = ()
 
@@ -110,6 +106,26 @@ class ServiceConfig(BaseModel):
     def accepts(cls, key: str) -> bool:
         """Return whether a key is known or begins with an open prefix."""
         return key in cls.known_keys() or key.startswith(cls.open_prefixes)
+
+    @classmethod
+    def is_secret(cls, key: str) -> bool:
+        """Return whether a setting's value is shown to nobody: not in messages, logs, answers, or by `repr`.
+
+        A field is marked by its type, `Annotated[str, SECRET]`. A model with open prefixes knows its own besides.
+        """
+        return key in cls.secret_keys()
+
+    @classmethod
+    def secret_keys(cls) -> frozenset[str]:
+        """Return the keys of the fields that are marked as secrets."""
+        return frozenset(info.alias or name for name, info in cls.model_fields.items() if SECRET in info.metadata)
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Leave out secrets, as what is printed may end in a log."""
+        keys = {name: key for key, name in self.fields_by_key().items()}
+        for name, value in super().__repr_args__():
+            if name is None or not self.is_secret(keys.get(name, name)):
+                yield name, value
 
     @classmethod
     def why_refused(cls, key: str) -> str:
@@ -171,7 +187,9 @@ class EtcdSettings(ServiceConfig):
         None, alias="etcd.tls.key", description="PEM file with the private key of etcd.tls.certificate."
     )
     etcd_username: str | None = Field(None, alias="etcd.username", description="User name for etcd.")
-    etcd_password: str | None = Field(None, alias="etcd.password", description="Password of etcd.username.")
+    etcd_password: Annotated[str | None, SECRET] = Field(
+        None, alias="etcd.password", description="Password of etcd.username."
+    )
     cluster_name: str = Field(
         "ottla",
         alias="cluster.name",
@@ -210,10 +228,9 @@ class MetricsSettings(ServiceConfig):
         description="URL to which metrics are pushed by OTLP (HTTP, protobuf), such as http://collector:4318; "
         "/v1/metrics is added where it has no path. None by default.",
     )
-    metrics_otlp_headers: OtlpHeaders = Field(
+    metrics_otlp_headers: Annotated[OtlpHeaders, SECRET] = Field(
         (),
         alias="metrics.otlp.headers",
-        repr=False,
         description="Headers of these pushes, as NAME=VALUE separated by commas, such as a token.",
     )
     metrics_otlp_interval_ms: int = Field(
@@ -366,7 +383,7 @@ def validated(
         model: the settings' model.
         values: the settings by key.
         origins: where they were found, by key; may be empty.
-        hidden: keys whose values no message has, beside `SECRET_KEYS`.
+        hidden: keys whose values no message has, beside the model's secrets.
 
     Raises:
         ConfigurationError: lists every unknown key and bad value with where it came from.
@@ -395,7 +412,8 @@ def checked(
         return model.model_validate(accepted), problems
     except ValidationError as error:
         aliases = {name: key for key, name in known.items()}
-        problems += [_describe(problem, aliases, origins, hidden | SECRET_KEYS) for problem in error.errors()]
+        secrets = hidden | {key for key in values if model.is_secret(key)}
+        problems += [_describe(problem, aliases, origins, secrets) for problem in error.errors()]
         return None, problems
 
 

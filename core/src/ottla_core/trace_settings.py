@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Mapping
+from typing import Annotated
 from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, field_validator
 
-from ottla_core.config import CommaSeparated, ServiceConfig
+from ottla_core.config import SECRET, CommaSeparated, ServiceConfig
 
 TRACES_PATH = "/v1/traces"
 """Where a receiver of OTLP over HTTP takes spans, unless its URL names a path of its own."""
@@ -22,9 +23,8 @@ class TraceSettings(ServiceConfig):
         description="URL to which spans are sent by OTLP over HTTP (protobuf), such as http://collector:4318; "
         "without a path it is that of /v1/traces. Empty: no traces.",
     )
-    traces_otlp_headers: CommaSeparated = Field(
+    traces_otlp_headers: Annotated[CommaSeparated, SECRET] = Field(
         (),
-        repr=False,
         alias="traces.otlp.headers",
         description="Headers of such requests, for authentication for example: NAME=VALUE, separated by commas, "
         "values percent-encoded where they hold commas or blanks.",

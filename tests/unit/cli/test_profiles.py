@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.profiles.profile import BadProfile, Profile, check, is_secret, resolved
+from ottla.profiles.profile import BadProfile, Profile, check, resolved
 from tests.support.clusters.ottla_cluster import ottla_command
 from tests.support.free_ports import free_port
 
@@ -113,18 +113,6 @@ def test_commands_of_this_machine_need_no_profile_that_is_right(run, tmp_path):
     (tmp_path / "ottla").mkdir()
     (tmp_path / "ottla" / "profiles.json").write_text("{")
     assert "there is no cluster" in run("status", "--dir", str(tmp_path / "none"), fails_with=1).stderr
-
-
-@pytest.mark.parametrize(
-    ("key", "secret"),
-    [
-        ("sasl.password", True), ("ssl.key.password", True), ("basic.auth.user.info", True), ("ssl.key.pem", True),
-        ("sasl.jaas.config", True), ("bearer.auth.token", True), ("sasl.oauthbearer.client.secret", True),
-        ("ssl.key.location", False), ("security.protocol", False), ("sasl.oauthbearer.token.endpoint.url", False),
-    ],
-)  # fmt: skip
-def test_secrets_are_known_by_their_names(key, secret):
-    assert is_secret(key) is secret
 
 
 def test_settings_without_an_address_and_passwords_in_urls_are_refused():

@@ -9,10 +9,11 @@ from ottla import completion
 from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import ClientProperties, Json, parse_assignments
 from ottla.output import note, print_json, print_table
-from ottla.profiles.profile import BadProfile, Profile, check, check_name, is_secret
+from ottla.profiles.profile import BadProfile, Profile, check, check_name
 from ottla.profiles.profile_choice import profile_named
 from ottla.profiles.profile_store import Profiles, profiles_file, read_profiles, write_profiles
 from ottla.registry_url import registry_url
+from ottla_sdk.kafka.secret_settings import is_secret_setting
 
 ProfileName = Annotated[str, typer.Argument(metavar="NAME", autocompletion=completion.profiles, help="The profile.")]
 
@@ -196,4 +197,4 @@ def _document(name: str, profile: Profile, *, is_current: bool) -> dict[str, Any
 
 
 def _shown(key: str, value: str) -> str:
-    return "(hidden)" if is_secret(key) and not value.startswith("${") else value
+    return "(hidden)" if is_secret_setting(key) and not value.startswith("${") else value

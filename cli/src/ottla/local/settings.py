@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ottla.url_redaction import without_login
+from ottla_sdk.kafka.secret_settings import is_secret_setting
 
 ROLES = ("controller", "group-coordinator", "broker", "connect", "mirror")
 LISTENERS = "listeners"
@@ -53,9 +54,6 @@ SHARED_KEYS: Mapping[frozenset[str], frozenset[str]] = {
 _ASSIGNMENT = re.compile(r"(?P<role>[a-z]+(-[a-z]+)*)(-(?P<id>[0-9]+))?:(?P<key>[^=\s]+)\s*=(?P<value>[^\n\r]*)")
 
 
-_SECRET = re.compile(r"password|secret|token|jaas|otlp\.headers|user\.info|key\.pem|otlp\.headers", re.IGNORECASE)
-
-
 class BadSetting(ValueError):
     """A `--set` that cannot be used; the message says why."""
 
@@ -87,7 +85,7 @@ class Setting:
     @property
     def shown(self) -> str:
         """What is shown: a secret is not."""
-        return f"{self.name}=(hidden)" if _SECRET.search(self.key) else without_login(self.text)
+        return f"{self.name}=(hidden)" if is_secret_setting(self.key) else without_login(self.text)
 
 
 def parse_setting(text: str) -> Setting:

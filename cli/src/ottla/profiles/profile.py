@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from ottla_sdk.kafka.secret_settings import is_secret_setting
+
 REFERENCE = re.compile(r"\$\{(?P<kind>env|file):(?P<name>[^}]+)\}")
-_SECRET = re.compile(r"password|secret|token|jaas|user\.info|key\.pem|keytab\.content", re.IGNORECASE)
-_NO_SECRET = re.compile(r"\.(url|location|endpoint|uri)$|^sasl\.oauthbearer\.token\.endpoint", re.IGNORECASE)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 LookUp = Callable[[str, str], str]
@@ -92,7 +92,7 @@ def check(profile: Profile) -> None:
     if profile.rest_config and not (profile.connect_url or profile.mirror_url):
         raise BadProfile("settings for workers belong to workers: give --connect-url or --mirror-url, too")
     for key, value in (*profile.client.items(), *profile.registry.items()):
-        if is_secret(key) and REFERENCE.fullmatch(value) is None:
+        if is_secret_setting(key) and REFERENCE.fullmatch(value) is None:
             raise BadProfile(
                 f"{key} is a secret, which no profile keeps: write '{key}=${{env:NAME}}' for a variable of the "
                 f"environment, or '{key}=${{file:/path}}' for what a file holds"
@@ -103,11 +103,6 @@ def check(profile: Profile) -> None:
                 "a URL with a password in it is a secret, which no profile keeps; for a schema registry use "
                 "--registry-property 'basic.auth.user.info=${env:NAME}', for workers --rest-config FILE"
             )
-
-
-def is_secret(key: str) -> bool:
-    """Return whether a setting's value must not be kept or shown."""
-    return _SECRET.search(key) is not None and _NO_SECRET.search(key) is None
 
 
 def resolved(settings: Mapping[str, str], look_up: LookUp) -> dict[str, str]:

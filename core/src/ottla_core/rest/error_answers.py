@@ -1,8 +1,11 @@
 """Errors as answers: the one place where an exception becomes a status and Kafka Connect's error body."""
 
+import traceback
+
 import structlog
 from fastapi import Request
-from pydantic import BaseModel, Field
+from fastapi.exceptions import ValidationException
+from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Match
@@ -46,8 +49,15 @@ async def answer_http_exception(request: Request, error: Exception) -> Response:
 
 def internal_error_answer(method: str, path: str, error: Exception) -> Response:
     """Answer a request that our own fault kept from being carried out; the log says where it is."""
-    log.error("a request failed", method=method, path=path, exc_info=error)
-    return error_answer(500, f"internal error: {type(error).__name__}: {error}")
+    if isinstance(error, ValidationError | ValidationException):
+        # Its own text has the document that is not as it should be, in which there may be secrets.
+        reason = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        trace = "".join(traceback.format_tb(error.__traceback__))
+        log.error("a request failed", method=method, path=path, reason=reason, trace=trace)
+    else:
+        reason = str(error)
+        log.error("a request failed", method=method, path=path, exc_info=error)
+    return error_answer(500, f"internal error: {type(error).__name__}: {reason}")
 
 
 def _methods_at(request: Request) -> set[str]:

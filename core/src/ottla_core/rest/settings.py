@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from ottla_core.config import CommaSeparated, HostPort
+from ottla_core.config import SECRET, CommaSeparated, HostPort
 from ottla_core.rest.access_settings import CERTIFICATE, RestAccessSettings
 
 DEFAULT_HOST = "127.0.0.1"
@@ -154,11 +154,8 @@ class RestSettings(RestAccessSettings):
         alias="listeners.https.ssl.keystore.type",
         description="Type of listeners.https.ssl.keystore.location: PEM.",
     )
-    https_key_password: str | None = Field(
-        None,
-        alias="listeners.https.ssl.key.password",
-        repr=False,
-        description="Password of the https listeners' private key.",
+    https_key_password: Annotated[str | None, SECRET] = Field(
+        None, alias="listeners.https.ssl.key.password", description="Password of the https listeners' private key."
     )
     https_truststore_location: Path | None = Field(
         None,

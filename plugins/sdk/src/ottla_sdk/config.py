@@ -83,7 +83,12 @@ class PluginConfig(BaseModel):
     """Base of the settings of connectors, tasks, transforms, predicates, converters and config providers."""
 
     model_config = ConfigDict(
-        frozen=True, extra="ignore", validate_by_alias=True, validate_by_name=True, arbitrary_types_allowed=True
+        frozen=True,
+        extra="ignore",
+        validate_by_alias=True,
+        validate_by_name=True,
+        arbitrary_types_allowed=True,
+        hide_input_in_errors=True,
     )
 
     nested: ClassVar[Mapping[str, "type[PluginConfig]"]] = {}

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from ottla_core.config import ServiceConfig
+from ottla_core.config import SECRET, ServiceConfig
 from ottla_core.dynamic_broker_config import address_limits
 from ottla_core.errors import InvalidConfig
 
@@ -83,11 +83,10 @@ class ClientControlConfig(ServiceConfig):
         le=10_000,
         description="Milliseconds that a client waits until it is told that its login has failed.",
     )
-    delegation_token_secret_key: str | None = Field(
+    delegation_token_secret_key: Annotated[str | None, SECRET] = Field(
         None,
         alias="delegation.token.secret.key",
         min_length=1,
-        repr=False,
         description="Secret from which the secrets of delegation tokens follow; the same for all brokers. "
         "Without it there are no tokens.",
     )

@@ -31,6 +31,8 @@ from ottla_core.topic_config import TOPIC_CONFIG_DEFINITIONS, topic_defaults
 MAX_INT = 2**31 - 1
 DEDUPE_BUFFER_BYTES_MIN = 1024 * 1024
 CONFIG_PROVIDERS = "config.providers"
+PROVIDER_PARAMETER = ".param."
+SECRETS_OF_LISTENERS = tls_settings.SECRETS | sasl_settings.SECRETS
 PLUGIN_PREFIXES = (AUTHORIZER_PREFIX, BUILDER_PREFIX)
 """What the settings of the authorizer and of the builder of principals begin with, where a plugin has some."""
 GATHERED = ("topic_settings", "config_providers", "listener_values", "client_plugin_values")
@@ -227,7 +229,7 @@ class BrokerConfig(ClientControlConfig, ConsumerGroupSettings, ListenerConfig, R
 
     topic_settings: Mapping[str, str] = Field(default_factory=dict, exclude=True)
     """The settings among `TOPIC_DEFAULT_KEYS` that were given, by their broker names."""
-    config_providers: Mapping[str, str] = Field(default_factory=dict, exclude=True)
+    config_providers: Mapping[str, str] = Field(default_factory=dict, exclude=True, repr=False)
     """`config.providers` and what is below it, as in Connect: what references in links' settings may refer to."""
     client_plugin_values: Mapping[str, str] = Field(default_factory=dict, exclude=True, repr=False)
     """What begins with `PLUGIN_PREFIXES`, but for the names of the classes."""
@@ -238,6 +240,15 @@ class BrokerConfig(ClientControlConfig, ConsumerGroupSettings, ListenerConfig, R
         """Return the field name of every key; the keys that give topic defaults stand for themselves."""
         own = {key: name for key, name in super().fields_by_key().items() if name not in GATHERED}
         return own | {key: key for key in TOPIC_DEFAULT_KEYS}
+
+    @classmethod
+    def is_secret(cls, key: str) -> bool:
+        """Return whether a setting is shown to nobody; of plugins and config providers only they know, so all are."""
+        if key in (AUTHORIZER_KEY, BUILDER_KEY):
+            return False
+        is_parameter = key.startswith(CONFIG_PROVIDERS) and PROVIDER_PARAMETER in key
+        of_listener = any(key == name or key.endswith(f".{name}") for name in SECRETS_OF_LISTENERS)
+        return of_listener or is_parameter or key.startswith(PLUGIN_PREFIXES) or super().is_secret(key)
 
     @classmethod
     def described_keys(cls) -> list[DescribedKey]:

@@ -14,7 +14,6 @@ from ottla_broker.sasl import sasl_settings
 from ottla_broker.tls import tls_settings
 from ottla_core.client_metrics_config import CLIENT_METRICS_CONFIG_DEFINITIONS
 from ottla_core.cluster.state.model import Topic
-from ottla_core.config import SECRET_KEYS
 from ottla_core.config_definition import BrokerSynonym, ConfigDefinition, ConfigType
 from ottla_core.dynamic_broker_config import PROCESS_DEFINITIONS, listener_limit
 from ottla_core.group_config import BROKER_SYNONYMS, GROUP_CONFIG_DEFINITIONS
@@ -195,13 +194,13 @@ def _describe_own_settings(config: BrokerConfig) -> Iterator[DescribedConfig]:
         if key in TOPIC_DEFAULT_KEYS or key in PROCESS_DEFINITIONS:
             continue
         source = ConfigSource.STATIC_BROKER if key in static else ConfigSource.DEFAULT
-        sensitive = key in SECRET_KEYS
+        sensitive = config.is_secret(key)
         value = None if sensitive else values.get(key)
         yield DescribedConfig(
             name=key,
             value=value,
             source=source,
-            type_code=_type_code(getattr(config, name)),
+            type_code=PASSWORD_TYPE_CODE if sensitive else _type_code(getattr(config, name)),
             documentation=type(config).model_fields[name].description or "",
             read_only=True,
             is_sensitive=sensitive,
@@ -213,7 +212,7 @@ def _describe_listener_settings(config: BrokerConfig) -> Iterator[DescribedConfi
     """Yield the settings of TLS and SASL that hold for all listeners."""
     for key, (_, meaning) in {**tls_settings.DESCRIPTIONS, **sasl_settings.DESCRIPTIONS}.items():
         given = config.listener_values.get(key)
-        sensitive = key in tls_settings.SECRETS | sasl_settings.SECRETS
+        sensitive = config.is_secret(key)
         value = None if sensitive else given
         source = ConfigSource.DEFAULT if given is None else ConfigSource.STATIC_BROKER
         yield DescribedConfig(

@@ -35,6 +35,7 @@ from ottla_core.rest.settings import REST_EXTENSIONS, RestSettings
 from ottla_core.trace_settings import TraceSettings
 from ottla_sdk import Problem
 from ottla_sdk.kafka.client_settings import ClientSettingError, librdkafka_settings
+from ottla_sdk.kafka.secret_settings import is_secret_setting
 
 DEFAULT_POLL_RECORDS_MAX = 500
 WRITE_SHARE = 0.8
@@ -194,6 +195,11 @@ class WorkerConfig(
     def known_keys(cls) -> frozenset[str]:
         """Return every key that is accepted by its full name: those of the fields and of the worker's own clients."""
         return super().known_keys() | CLIENT_KEYS
+
+    @classmethod
+    def is_secret(cls, key: str) -> bool:
+        """Return whether a setting is shown to nobody; of clients, converters and providers by its name."""
+        return super().is_secret(key) or (key not in super().known_keys() and is_secret_setting(key))
 
     @classmethod
     def accepts(cls, key: str) -> bool:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from ottla_core.config import ClusterProcessConfig
+from ottla_core.config import SECRET, ClusterProcessConfig
 from ottla_core.consumer_group_settings import ConsumerGroupSettings
 from ottla_core.errors import ConfigurationError
 from ottla_core.scram import BootstrapUser, parse_bootstrap_users
@@ -60,10 +60,9 @@ class ControllerConfig(ConsumerGroupSettings, TraceSettings, ClusterProcessConfi
         le=100,
         description="Percentage of the partitions preferring a broker that others may lead before these go back.",
     )
-    scram_bootstrap_users: BootstrapUsers = Field(
+    scram_bootstrap_users: Annotated[BootstrapUsers, SECRET] = Field(
         (),
         alias="scram.bootstrap.users",
-        repr=False,
         description="Users of SCRAM that are created in a cluster that has no users: "
         "SCRAM-SHA-512=[name=NAME,password=PASSWORD], separated by semicolons, as in Kafka's "
         "`kafka-storage format --add-scram`. For the first administrator, and for brokers that log in to each other.",

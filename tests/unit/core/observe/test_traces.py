@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from ottla_core.config import SECRET_KEYS, validated
+from ottla_core.config import validated
 from ottla_core.errors import ConfigurationError
 from ottla_core.observe import tracing as tracing_module
 from ottla_core.observe.traces import SpanCounts, TracedProcess, begin_traces
@@ -44,7 +44,7 @@ def test_bad_settings_are_refused_by_name_and_headers_are_not_told() -> None:
 
 
 def test_headers_and_logins_of_receivers_are_secrets():
-    assert "traces.otlp.headers" in SECRET_KEYS
+    assert TraceSettings.is_secret("traces.otlp.headers")
     assert "abc" not in repr(settings(traces_otlp_headers="authorization=abc"))
     with pytest.raises(ConfigurationError, match="must hold no login"):
         settings(traces_otlp_endpoint="http://me:secret@collector:4318")

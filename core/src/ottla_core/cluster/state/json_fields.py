@@ -49,9 +49,10 @@ class JsonFields:
         try:
             parsed = json.loads(value) if isinstance(value, bytes) else value
         except ValueError:
-            raise BadValue(f"{where}: not JSON: {value!r}") from None
+            size = len(value) if isinstance(value, bytes) else 0
+            raise BadValue(f"{where}: not JSON, {size} bytes") from None  # which may hold more than is to be told
         if not isinstance(parsed, dict):
-            raise BadValue(f"{where}: not a JSON object: {parsed!r}")
+            raise BadValue(f"{where}: not a JSON object but {type(parsed).__name__}")
         if (found := parsed.get(FORMAT, FIRST_FORMAT)) != FIRST_FORMAT:
             raise UnknownFormat(f"{where}: of format {found!r}, and this release reads format {FIRST_FORMAT}")
         self.json: Json = parsed

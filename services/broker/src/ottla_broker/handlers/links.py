@@ -17,9 +17,9 @@ from ottla_core.cluster.state.model import ClusterState, Link
 from ottla_core.errors import InvalidRequest, KafkaError
 from ottla_core.wire.links_messages import LinksMethod, LinksResponse
 from ottla_proto.gen.ottla import links_pb2 as pb
+from ottla_sdk.kafka.secret_settings import is_secret_setting
 
 HIDDEN: Final = "[hidden]"
-_SECRETS: Final = ("password", "secret", "key.pem")
 _FORWARDED: Final[dict[LinksMethod, tuple[str, Any]]] = {
     LinksMethod.CREATE_LINK: ("CreateLink", pb.CreateLinkRequest),
     LinksMethod.ALTER_LINK: ("AlterLink", pb.AlterLinkRequest),
@@ -106,7 +106,7 @@ def _describe(state: ClusterState, request: pb.DescribeLinksRequest) -> Message:
 def _shown(link: Link) -> Link:
     """Return a link without secrets that do not stand elsewhere."""
     settings = {
-        name: HIDDEN if any(part in name for part in _SECRETS) and not is_reference(value) else value
+        name: HIDDEN if is_secret_setting(name) and not is_reference(value) else value
         for name, value in link.settings.items()
     }
     return replace(link, settings=settings)

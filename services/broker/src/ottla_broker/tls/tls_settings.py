@@ -5,7 +5,7 @@ A setting of a listener, ``listener.name.<name in lower case>.ssl.…``, comes b
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -84,9 +84,9 @@ class Store:
 
     kind: str
     location: str = ""
-    password: str = ""
+    password: str = field(default="", repr=False)
     certificates: str = ""
-    key: str = ""
+    key: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -248,9 +248,9 @@ class ConfigValueInfo(BaseModel):
 
 
 class ConfigInfo(BaseModel):
-    """A setting: its definition and its value."""
+    """A setting: its definition, null for one that has none, and its value."""
 
-    definition: ConfigKeyInfo
+    definition: ConfigKeyInfo | None
     value: ConfigValueInfo
 
 

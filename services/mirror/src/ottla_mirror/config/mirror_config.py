@@ -24,13 +24,13 @@ from ottla_mirror.config.configured_settings import (
 from ottla_mirror.config.flow_settings import FlowSettings
 from ottla_mirror.config.plugins import FlowPlugins, MirrorPlugins
 from ottla_mirror.config.worker_settings import WorkerSettings
+from ottla_sdk.kafka.secret_settings import is_secret_setting
 from ottla_sdk.runtime.java_properties import parse_properties
 from ottla_sdk.runtime.redaction import HIDDEN, Redaction
 from ottla_sdk.runtime.references import has_reference
 
 PROGRAM = "ottla-mirror"
 ALIAS = re.compile(r"[A-Za-z0-9._-]+")
-_SECRET = re.compile(r"password|secret|jaas|passphrase|(?:^|\.)ssl\.(?:keystore\.)?key(?:\.pem)?$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,7 +290,8 @@ class FlowReader:
 def shown(settings: Mapping[str, str]) -> dict[str, str]:
     """Return settings as they may be shown: secrets that are no references are hidden."""
     return {
-        key: HIDDEN if _SECRET.search(key) and not has_reference(value) else value for key, value in settings.items()
+        key: HIDDEN if is_secret_setting(key) and not has_reference(value) else value
+        for key, value in settings.items()
     }
 
 

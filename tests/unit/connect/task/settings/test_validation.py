@@ -3,6 +3,7 @@
 import pytest
 
 from ottla_connect.config import WorkerConfig
+from ottla_connect.rest.entities import ConfigInfos
 from ottla_connect.task.settings.validation import Validation
 from ottla_sdk.runtime.config_providers import ConfigProviders
 from ottla_sdk.runtime.plugin_lookup import PluginLookup
@@ -182,6 +183,22 @@ def test_client_overrides_that_librdkafka_does_not_take_are_told_each():
         }
     )
     assert set(found) == {"producer.override.no.such.setting", "producer.override.linger.ms"}
+
+
+def test_client_overrides_that_need_each_other_are_right_together():
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    login |= {"sasl.username": "ann", "sasl.password": "4711"}
+    assert errors({**SOURCE, **{f"producer.override.{key}": value for key, value in login.items()}}) == {}
+    found = errors({**SOURCE, "producer.override.security.protocol": "SASL_PLAINTEXT"})
+    assert set(found) == {"producer.override.sasl.mechanism"}
+
+
+def test_the_value_of_an_override_that_is_refused_is_not_told_if_it_is_a_secret():
+    key = "producer.override.sasl.jaas.config"
+    document = infos({**SOURCE, key: "a secret in words that nobody reads"})
+    assert document["error_count"] == 1
+    assert "a secret" not in str(document)
+    assert ConfigInfos.model_validate(document).error_count == 1
 
 
 def test_client_overrides_that_have_no_counterpart_are_told():

@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient
 from ottla_connect.client_settings import ClientKind
 from ottla_connect.config import WorkerConfig
 from ottla_connect.task.clients import client_settings
+from ottla_sdk.kafka.client_settings import ClientSettingError
 
 _CLIENTS: Mapping[ClientKind, Callable[[dict[str, Any]], Any]] = {
     "producer": Producer,
@@ -38,7 +39,11 @@ def client_setting_problems(kind: ClientKind, worker: WorkerConfig, overrides: M
 
 def _problem(kind: ClientKind, worker: WorkerConfig, overrides: Mapping[str, str]) -> str | None:
     connector = {f"{kind}.override.{key}": value for key, value in overrides.items()}
-    settings = client_settings(kind, worker, connector, {"group.id": "validation"} if kind == "consumer" else {})
+    own = {"group.id": "validation"} if kind == "consumer" else {}
+    try:
+        settings = client_settings(kind, worker, connector, own)
+    except ClientSettingError:
+        return None  # all of them go together: what one needs by itself is among the others
     settings["log_level"] = "0"
     try:
         client = _CLIENTS[kind](settings)

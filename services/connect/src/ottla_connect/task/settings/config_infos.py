@@ -8,6 +8,7 @@ from typing import Any
 
 from ottla_sdk import PluginConfig
 from ottla_sdk.config_description import SettingDescription, describe
+from ottla_sdk.kafka.secret_settings import is_secret_setting
 from ottla_sdk.runtime.redaction import HIDDEN
 from ottla_sdk.runtime.references import has_reference
 
@@ -83,7 +84,9 @@ def value_info(
 
 
 def unknown_value_info(key: str, written: str | None, errors: Sequence[str]) -> Document:
-    """Return a ConfigInfo of a setting that has no definition."""
+    """Return a ConfigInfo of a setting that has no definition; whether it is a secret, its name tells."""
+    if is_secret_setting(key) and written is not None and not has_reference(written):
+        written = HIDDEN
     return {
         "definition": None,
         "value": {"name": key, "value": written, "recommended_values": [], "errors": list(errors), "visible": True},

@@ -231,7 +231,7 @@ class Validation:
                 problems = [f"{prefix}{each}" for each in error.problems]
         for sentence in problems:
             key, _, message = sentence.partition(": ")
-            self._errors[key if key in self._written else f"{prefix}{key}"].append(self._shown(message or sentence))
+            self._errors[key if key.startswith(prefix) else f"{prefix}{key}"].append(self._shown(message or sentence))
 
     def _find(self, key: str, kind: type[Any]) -> type[Any] | None:
         name = self._settings.get(key, "").strip()
