@@ -339,7 +339,10 @@ def _start_with_wrong_password_of_etcd(cluster: LeakingCluster) -> None:
 def _let_connectors_and_flows_fail(cluster: LeakingCluster) -> None:
     """A source whose login is refused, a sink whose service is away, a flow without a token; secrets by reference."""
     reference = f"${{file:{cluster.folder / 'references.properties'}:%s}}"
+    authorities = cluster.directory / "connector-files" / "ca.pem"
+    authorities.write_bytes((cluster.folder / "ca.pem").read_bytes())
     login = {**cluster.client("plain-ann", reference % "login", "PLAIN"), "log_level": "7"}
+    login["ssl.ca.location"] = str(authorities)
     source = {
         "connector.class": "ottla_datagen.DatagenSource",
         "topic": "letters",

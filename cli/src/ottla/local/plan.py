@@ -347,6 +347,7 @@ def _plan_connect_worker(
         "config.providers": "env",
         "config.providers.env.class": "EnvVarConfigProvider",
         **_client_properties(options, directory, name, ("", "producer.", "consumer.", "admin.")),
+        **_connector_limits(options, directory),
         **settings_for(options.settings, "connect", number),
     }
     spec = ProcessSpec(
@@ -418,6 +419,12 @@ def _client_properties(
     """Return what a worker's clients are told of a secured cluster, once for each prefix of theirs."""
     told = secure_plan.client_properties(directory.path, holder) if options.secure else {}
     return {f"{prefix}{key}": value for prefix in prefixes for key, value in told.items()}
+
+
+def _connector_limits(options: ClusterOptions, directory: ClusterDirectory) -> dict[str, str]:
+    """Return what keeps connectors of a secured cluster from its certificates and data."""
+    files = secure_plan.connector_files_of(directory.path)
+    return {"connector.file.roots.allowed": str(files)} if options.secure else {}
 
 
 def _broker_properties(

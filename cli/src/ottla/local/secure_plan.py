@@ -14,6 +14,7 @@ from ottla_core.rpc_identity import ADMIN, NAME_PATTERN, RpcNames
 CLUSTER: Final = "ottla"
 """The name of every local cluster."""
 TLS_FOLDER: Final = "tls"
+CONNECTOR_FILES: Final = "connector-files"
 CA, CERTIFICATE, KEY, BOTH = "ca.pem", "certificate.pem", "key.pem", "both.pem"
 CLIENT_FILE: Final = "client.properties"
 REST_FILE: Final = "rest.properties"
@@ -102,6 +103,11 @@ def rest_properties(directory: Path, holder: str, url: str) -> dict[str, str]:
         "rest.authentication.methods": "certificate",
         "rest.administrators": f"User:{ADMIN}",
     }
+
+
+def connector_files_of(directory: Path) -> Path:
+    """Return where connectors may read and write files."""
+    return directory / CONNECTOR_FILES
 
 
 def etcd_flags(directory: Path, holder: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ import sys
 from ottla.errors import CommandError
 from ottla.local.cluster_directory import ClusterDirectory
 from ottla.local.plan import ClusterOptions, ClusterPlan
-from ottla.local.secure_plan import CLUSTER, TLS_FOLDER
+from ottla.local.secure_plan import CLUSTER, TLS_FOLDER, connector_files_of
 
 MODULE = "ottla.secure.local_certificates"
 USERS_WITHIN_S = 60.0
@@ -28,11 +28,12 @@ def counts_of(options: ClusterOptions) -> dict[str, int]:
 
 
 async def make_certificates(directory: ClusterDirectory, plan: ClusterPlan) -> None:
-    """Have certificates for all processes of a plan, and the administrator's client file.
+    """Have certificates for all processes of a plan, the administrator's client file, and a folder for connectors.
 
     Raises:
         CommandError: they cannot be made.
     """
+    connector_files_of(directory.path).mkdir(exist_ok=True)
     counts = [f"{role}={count}" for role, count in counts_of(plan.options).items()]
     await _run("-m", MODULE, str(directory.path / TLS_FOLDER), CLUSTER, plan.bootstrap, *counts)
 

@@ -8,6 +8,7 @@ from typing import Literal
 from ottla_datagen.data_schema import InvalidSchema, StructGenerator, parse_schema
 from ottla_datagen.quick_starts import quick_start
 from ottla_sdk import Importance, PluginConfig, Problem, Width, setting
+from ottla_sdk.file_policy import permitted_path
 
 _DATA = "Data"
 _AMOUNT = "Amount"
@@ -81,7 +82,7 @@ class DatagenConfig(PluginConfig):
             return parse_schema(self.inline_schema)
         assert self.schema_file is not None, "check has seen that one of the three is set"
         try:
-            return parse_schema(self.schema_file.read_text(encoding="utf-8"))
+            return parse_schema(permitted_path(self.schema_file).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidSchema([f"cannot be read: {error}"]) from None
 

@@ -17,6 +17,7 @@ import zstandard
 
 from ottla_file.births import birth_us
 from ottla_file.families import is_compressed
+from ottla_sdk.file_policy import permitted_path
 
 _SKIP_BYTES = 1 << 20
 
@@ -80,8 +81,8 @@ class PlainStream(ByteStream):
 class CompressedStream(ByteStream):
     """A file whose name says how it is compressed."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, suffix: str) -> None:
+        self._suffix = suffix
         self._file = path.open("rb")
         self._plain = self._decompressed()
         self._position = 0
@@ -121,7 +122,7 @@ class CompressedStream(ByteStream):
         self._file.close()
 
     def _decompressed(self) -> _Readable:
-        match self._path.suffix:
+        match self._suffix:
             case ".gz":
                 return gzip.GzipFile(fileobj=self._file, mode="rb")
             case ".bz2":
@@ -129,7 +130,7 @@ class CompressedStream(ByteStream):
             case ".xz":
                 return lzma.LZMAFile(self._file)
             case suffix:
-                assert suffix == ".zst", f"{self._path} is not compressed"
+                assert suffix == ".zst", f"{suffix} says of no compression"
                 decompressor = zstandard.ZstdDecompressor()
                 return decompressor.stream_reader(self._file, read_across_frames=True)
 
@@ -139,5 +140,7 @@ def open_stream(path: Path) -> ByteStream:
 
     Raises:
         OSError: it cannot be opened.
+        FileRefused: the worker does not let connectors touch it.
     """
-    return CompressedStream(path) if is_compressed(path.name) else PlainStream(path)
+    target = permitted_path(path)
+    return CompressedStream(target, path.suffix) if is_compressed(path.name) else PlainStream(target)

@@ -5,6 +5,7 @@ import logging
 from pathlib import Path
 
 from ottla_file.followed_file import FollowedFile
+from ottla_sdk.file_policy import permitted_path
 
 _NAMES_MAX = 1_000
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
@@ -14,8 +15,12 @@ def dispose(file: FollowedFile, directory: Path | None, log: logging.Logger) -> 
     """Remove a file, or move it into a directory; return whether that is done, or someone else has done it.
 
     A file that has changed since it was read to its end is left where it is, to be read on.
+
+    Raises:
+        FileRefused: the worker does not let connectors touch it.
     """
     path = file.found.path
+    permitted_path(path.parent)
     try:
         status = path.stat()
         if status.st_ino != file.found.id.inode:

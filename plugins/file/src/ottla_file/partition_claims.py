@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ottla_sdk import TopicPartition
+from ottla_sdk.file_policy import permitted_path
 
 UNFINISHED = ".unfinished"
 TOPICS = ".topics"
@@ -102,7 +103,7 @@ def _name(partition: TopicPartition) -> str:
 
 def _write(path: Path, text: str, *, fsync: bool) -> None:
     """Write a small file all at once."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    permitted_path(path.parent).mkdir(parents=True, exist_ok=True)
     new = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
         with new.open("w") as file:

@@ -35,6 +35,7 @@ from ottla_sdk import (
     TopicPartition,
     is_another,
 )
+from ottla_sdk.file_policy import permitted_path
 
 
 @dataclass(slots=True, kw_only=True)
@@ -303,6 +304,7 @@ class FileSink(SinkConnector[FileSinkConfig]):
     def check(self) -> Iterable[Problem]:
         """Return whether the directory can be written to."""
         directory = self.config.directory
+        permitted_path(directory)
         if not directory.is_dir():
             yield Problem("file.directory", f"there is no directory {directory}")
         elif not os.access(directory, os.W_OK | os.X_OK):

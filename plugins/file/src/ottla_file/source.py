@@ -26,6 +26,7 @@ from ottla_sdk import (
     SourceTask,
     schema,
 )
+from ottla_sdk.file_policy import permitted_path
 
 _WAIT_MAX_S = 1.0
 _SCHEMAS: Mapping[str, Schema | None] = {"lines": schema.STRING, "whole": schema.BYTES}
@@ -205,12 +206,13 @@ class FileSource(SourceConnector[FileSourceConfig]):
     )
 
     def check(self) -> Iterable[Problem]:
-        """Return which directories are missing."""
+        """Return which directories are missing; one that connectors may not touch is refused before that is told."""
         for pattern in self.config.paths:
+            permitted_path(fixed_root(pattern))
             if not (root := fixed_root(pattern)).is_dir():
                 yield Problem("file.path", f"there is no directory {root} for {pattern}")
         done = self.config.done_directory
-        if self.config.done == "move" and done is not None and not done.is_dir():
+        if self.config.done == "move" and done is not None and not permitted_path(done).is_dir():
             yield Problem("file.done.directory", f"there is no directory {done}")
 
     def task_configs(self, tasks_max: int) -> Sequence[Mapping[str, str]]:

@@ -18,6 +18,7 @@ import zstandard
 
 from ottla_file.partition_claims import Ownership, sync_directory, unfinished_directory
 from ottla_sdk import ConnectError, TopicPartition
+from ottla_sdk.file_policy import permitted_path
 
 WRITE_BYTES = 256 * 1024
 
@@ -92,7 +93,7 @@ class UnfinishedFile:
         if len(self._pending) < least_bytes:
             return
         if self._descriptor is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            permitted_path(self._path).parent.mkdir(parents=True, exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             self._descriptor = os.open(self._path, flags, 0o666)
         while self._pending:
@@ -115,7 +116,7 @@ class UnfinishedFile:
             assert self._descriptor is not None, "write has opened the file"
             if fsync:
                 os.fsync(self._descriptor)
-            target.parent.mkdir(parents=True, exist_ok=True)
+            permitted_path(target.parent).mkdir(parents=True, exist_ok=True)
             self._rename(target)
         if fsync:
             sync_directory(target.parent)

@@ -25,6 +25,7 @@ from ottla_http.permitted_connections import permitted_transport
 from ottla_http.retry import retry_after_ms
 from ottla_http.url_template import shown_url
 from ottla_sdk import FatalError, Problem
+from ottla_sdk.file_policy import FileRefused, permitted_path
 
 ERROR_TEXT_CHARACTERS = 300
 USER_AGENT = "ottla-http"
@@ -214,7 +215,7 @@ def tls_context(config: HttpClientConfig) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     elif config.tls_ca is not None:
-        context.load_verify_locations(config.tls_ca)
+        context.load_verify_locations(permitted_path(config.tls_ca))
     elif config.uses_tls:  # only then, as it takes a while: the system's authorities, and those that Mozilla trusts
         context = httpx.create_ssl_context()
         context.load_default_certs()
@@ -227,21 +228,26 @@ def tls_problem(config: HttpClientConfig) -> Problem | None:
     """Return which file cannot be used, and why; None if all can."""
     try:
         if config.tls_ca is not None:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(config.tls_ca)
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(permitted_path(config.tls_ca))
     except OSError as error:  # ssl.SSLError is one
         return Problem("http.tls.ca", f"{config.tls_ca}: {error.strerror or error}")
+    except FileRefused as error:
+        return Problem("http.tls.ca", str(error))
     try:
         if config.tls_certificate is not None:
             _load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), config)
     except OSError as error:
         return Problem("http.tls.certificate", f"{config.tls_certificate}: {error.strerror or error}")
+    except FileRefused as error:
+        return Problem("http.tls.certificate", str(error))
     return None
 
 
 def _load_certificate(context: ssl.SSLContext, config: HttpClientConfig) -> None:
     assert config.tls_certificate is not None, "there is no certificate to load"
     password = config.tls_key_password.get_secret_value() if config.tls_key_password is not None else ""
-    context.load_cert_chain(config.tls_certificate, config.tls_key, password)
+    key = None if config.tls_key is None else permitted_path(config.tls_key)
+    context.load_cert_chain(permitted_path(config.tls_certificate), key, password)
 
 
 def _described(error: Exception) -> str:

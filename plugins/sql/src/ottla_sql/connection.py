@@ -4,6 +4,7 @@ import datetime as dt
 import enum
 from collections.abc import Iterable, Sequence
 from typing import Any
+from urllib.parse import unquote
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import sqlalchemy
@@ -22,6 +23,7 @@ from sqlalchemy.exc import (
 
 from ottla_sdk import ConnectError, FatalError, InvalidConfig, PluginConfig, Problem, RetriableError, Width, setting
 from ottla_sdk.config import Importance
+from ottla_sdk.file_policy import permitted_path
 from ottla_sql.connection_url import InvalidUrl, database_url
 
 CONNECT_TIMEOUT_S = 10
@@ -136,7 +138,10 @@ def open_engine(config: DatabaseConfig, *, prepares: bool = True) -> Engine:
         package = _DRIVER_PACKAGES.get(error.name or "", error.name or "the database's driver")
         message = f"the Python driver for {url.drivername} is not installed; run: pip install '{package}'"
         raise InvalidConfig([Problem("connection.url", message)]) from None
+    for key in FILE_PARAMETERS & url.query.keys():
+        permitted_path(str(url.query[key]))
     if dialect.name == "sqlite":
+        _keep_to_permitted_files(engine)
         _let_sqlalchemy_begin(engine)
     if dialect.name in ("mysql", "mariadb"):
         _set_time_zone(engine, "+00:00" if config.timezone_name == "UTC" else config.timezone_name)
@@ -151,6 +156,22 @@ def _connect_arguments(url: URL, prepares: bool) -> dict[str, Any]:
     if driver == "psycopg" and not prepares:
         arguments["prepare_threshold"] = None
     return arguments
+
+
+def _keep_to_permitted_files(engine: Engine) -> None:
+    """Have SQLite open what may be opened, asked each time right before."""
+
+    @event.listens_for(engine, "do_connect")
+    def connecting(dialect: object, record: object, arguments: list[Any], parameters: dict[str, Any]) -> None:
+        del dialect, record
+        database = str(arguments[0]) if arguments else ""
+        if not database or database.startswith(IN_MEMORY):
+            return
+        if parameters.get("uri"):
+            database = database.removeprefix("file:").partition("?")[0]
+            permitted_path(unquote(database))
+        else:
+            arguments[0] = str(permitted_path(database))
 
 
 def _let_sqlalchemy_begin(engine: Engine) -> None:
@@ -178,6 +199,14 @@ def _set_time_zone(engine: Engine, name: str) -> None:
             cursor.execute("SET time_zone = %s", (name,))
 
 
+FILE_PARAMETERS = frozenset(
+    {
+        *("sslcert", "sslkey", "sslrootcert", "sslcrl", "sslcrldir", "passfile", "service", "servicefile"),
+        *("ssl_ca", "ssl_cert", "ssl_key", "ssl_capath", "read_default_file", "local_infile"),
+    }
+)
+"""What in a database's URL has the driver read a file, in the words of psycopg and PyMySQL."""
+IN_MEMORY = ":memory:"
 _TRANSIENT_STATES = ("08", "40", "53", "55P03", "57")
 """SQLSTATEs, or beginnings of some: lost connections, deadlocks, lack of resources, locks, shutdowns."""
 _TRANSIENT_MYSQL_ERRORS = frozenset({1040, 1053, 1203, 1205, 1213, 2002, 2003, 2006, 2013, 2055, 4031})

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from ottla_connect.task.rest_types import rest_types
-from ottla_sdk import Connector, Converter, SourceConnector, Transform, class_name
+from ottla_sdk import ConfigProvider, Connector, Converter, Plugin, Predicate, SourceConnector, Transform, class_name
 from ottla_sdk.runtime.class_policy import ClassPolicy
 from ottla_sdk.runtime.plugin_lookup import PluginLookup, PluginNotFound, PluginRefused
 from ottla_sdk.runtime.plugin_name import KnownClass, names
@@ -122,5 +122,14 @@ def test_what_is_denied_is_not_allowed_by_another_pattern():
         PluginLookup(policy=ClassPolicy(allowed=["ListSource"], denied=["ListSource"])).find("ListSource", Connector)
 
 
-def test_the_policy_of_connectors_leaves_converters_alone():
-    assert PluginLookup(policy=ClassPolicy(allowed=[])).find("JsonConverter", Converter).__name__ == "JsonConverter"
+@pytest.mark.parametrize(
+    ("name", "kind"), [("JsonConverter", Converter), ("HoistFieldValue", Transform), ("HasHeaderKey", Predicate)]
+)
+@pytest.mark.parametrize("policy", [ClassPolicy(allowed=["*Source"]), ClassPolicy(denied=["ottla_standard.*"])])
+def test_the_policy_is_about_all_that_connectors_name_and_not_about_what_the_worker_names(name, kind, policy):
+    lookup = PluginLookup(policy=policy)
+    for asked in (kind, Plugin):
+        with pytest.raises(PluginRefused, match=r"connector\.classes"):
+            lookup.find(name, asked)
+    assert issubclass(lookup.find(name, kind, is_workers=True), kind)
+    assert lookup.find("FileConfigProvider", ConfigProvider)

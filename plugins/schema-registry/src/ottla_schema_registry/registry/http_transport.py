@@ -21,6 +21,7 @@ import httpx
 
 from ottla_schema_registry.registry.config import RegistryConfig
 from ottla_sdk import DataError, FatalError, RetriableError
+from ottla_sdk.file_policy import permitted_path
 
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 _MAY_PASS = frozenset({408, 425, 429, *range(500, 600)})
@@ -154,10 +155,11 @@ def _tls(config: RegistryConfig) -> ssl.SSLContext | bool:
     try:
         context = httpx.create_ssl_context()
         if config.ca_location is not None:
-            context = ssl.create_default_context(cafile=config.ca_location)
+            context = ssl.create_default_context(cafile=permitted_path(config.ca_location))
         if config.certificate_location is not None:
             password = config.key_password.get_secret_value() if config.key_password is not None else None
-            context.load_cert_chain(config.certificate_location, config.key_location, password)
+            key = None if config.key_location is None else permitted_path(config.key_location)
+            context.load_cert_chain(permitted_path(config.certificate_location), key, password)
     except OSError as error:
         raise FatalError(
             f"schema.registry.ssl: the certificates cannot be loaded, PEM files are needed: {error}"

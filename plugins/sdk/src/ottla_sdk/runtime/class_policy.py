@@ -1,4 +1,4 @@
-"""Which connector classes a worker runs: patterns of names that it allows and denies. Pure.
+"""Which classes a worker runs for connectors: patterns of names that it allows and denies. Pure.
 
 Users choose a class by any of its names, so that a rule about the name they wrote would be evaded by another one.
 The rule is therefore about the class that was found, under all of its names: one that is denied under any name is

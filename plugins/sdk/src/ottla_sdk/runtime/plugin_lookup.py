@@ -16,15 +16,19 @@ import pluggy
 
 from ottla_sdk import hookspecs
 from ottla_sdk.connectors import Connector
+from ottla_sdk.converter import Converter
 from ottla_sdk.errors import FatalError
 from ottla_sdk.hookspecs import ENTRY_POINT_GROUP
 from ottla_sdk.plugin import Plugin
 from ottla_sdk.runtime.class_policy import ClassPolicy
 from ottla_sdk.runtime.plugin_name import KnownClass, PluginName
+from ottla_sdk.transforms import Predicate, Transform
 
 PluginT = TypeVar("PluginT", bound=type[Plugin[Any]])
 ClassT = TypeVar("ClassT")
 
+JUDGED = (Connector, Converter, Transform, Predicate)
+"""What settings of connectors name, so that a policy is about it; config providers are the worker's."""
 COMMON_ENTRY_POINT = "standard"
 """Has the converters and transforms that nearly every connector uses, and the filters of mirrors."""
 
@@ -97,8 +101,8 @@ class PluginLookup:
         known: what these hooks of all plugins have answered somebody else, if anybody. A name that is none of these
             classes' is then refused before all plugins are imported, and those that have it are imported first.
         own: what a service answers to these hooks itself; a plugin cannot take the names of these classes.
-        policy: which connector classes may be found. Whoever makes a connector has asked here, so no process can
-            run one that is refused, wherever its settings come from.
+        policy: which classes may be found of the kinds that connectors name. Whoever makes one has asked here, so no
+            process can run one that is refused, wherever its settings come from.
     """
 
     hooks: Sequence[str] = CONNECT_HOOKS
@@ -109,8 +113,13 @@ class PluginLookup:
     _broken: dict[EntryPoint, str] = field(default_factory=dict)
     _versions: dict[type[Any], str] = field(default_factory=dict)
 
-    def find(self, name: str, kind: type[ClassT]) -> type[ClassT]:
+    def find(self, name: str, kind: type[ClassT], *, is_workers: bool = False) -> type[ClassT]:
         """Return the class of a kind, such as `Connector`, that is called so.
+
+        Args:
+            name: one of its names.
+            kind: of class.
+            is_workers: whether the worker's own settings name it, which the policy is not about.
 
         Raises:
             PluginNotFound: there is none.
@@ -128,7 +137,8 @@ class PluginLookup:
         for plugin in self._plugins(wanted, {_package(each.full_name) for each in having}):
             for each in plugin.classes:
                 if issubclass(each, kind) and wanted.means(each):
-                    if issubclass(each, Connector) and (problem := self.policy.problem(each)) is not None:
+                    is_judged = issubclass(each, JUDGED) and not is_workers
+                    if is_judged and (problem := self.policy.problem(each)) is not None:
                         raise PluginRefused(problem)
                     self._versions[each] = each.version or plugin.version
                     return each

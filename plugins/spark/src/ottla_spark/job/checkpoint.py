@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla_sdk import ConnectError, FatalError, RetriableError
+from ottla_sdk.file_policy import permitted_path
 from ottla_spark.job.checkpoint_record import FILE_NAME, CheckpointRecord, ForeignCheckpoint
 from ottla_spark.job.plan import JobPlan
 
@@ -160,6 +161,8 @@ def folder_at(location: str, session: "SparkSession | None" = None) -> Folder | 
     A path without a scheme is Hadoop's if Spark's settings say so (`fs.defaultFS`), which is known with Spark only.
     """
     path = local_path(location)
+    if path is not None:
+        permitted_path(path)
     if path is not None and (session is None or _URI.fullmatch(location) or _is_local_by_default(session)):
         return LocalFolder(path)
     return HadoopFolder(session, location) if session is not None else None

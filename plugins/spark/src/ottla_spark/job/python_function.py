@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ottla_sdk import FatalError
+from ottla_sdk.file_policy import permitted_path
 from ottla_spark.job.plan import PythonFunction
 
 Function = Callable[[Any, dict[str, Any]], Any]
@@ -27,7 +28,7 @@ def load_function(function: PythonFunction) -> Function:
         FunctionNotFound: says why there is none.
     """
     for file in reversed(function.files):
-        place = str(_import_path(Path(file)))
+        place = str(_import_path(permitted_path(file)))
         if place not in sys.path:
             sys.path.insert(0, place)
     importlib.invalidate_caches()

@@ -10,6 +10,7 @@ from ottla_connect.client_settings import ClientKind
 from ottla_connect.config import WorkerConfig
 from ottla_connect.task.pipeline.transform_chain import below
 from ottla_sdk import FatalError
+from ottla_sdk.file_policy import permitted_path
 
 PRODUCER_DEFAULTS = {
     "partitioner": "murmur2_random",  # Java's, so that keys go to the same partitions as from Kafka Connect
@@ -23,6 +24,10 @@ CONSUMER_DEFAULTS = {
     "queued.max.messages.kbytes": str(32 * 1024),  # well within the limit of memory of a task
 }
 
+FILES = (".location", ".file")
+"""What settings end with that name a file."""
+PROBE = "probe"
+"""In place of a file of authorities: those of the system."""
 log = logging.getLogger("librdkafka")
 
 
@@ -43,10 +48,14 @@ def permitted_overrides(kind: ClientKind, worker: WorkerConfig, connector: Mappi
 
     Raises:
         OverrideRefused: the worker's policy does not allow it.
+        FileRefused: it names a file that connectors may not touch.
     """
     own = overrides(kind, connector)
     if problems := worker.override_problems(kind, own):
         raise OverrideRefused("; ".join(problems))
+    for key, value in own.items():
+        if key.endswith(FILES) and value != PROBE:
+            permitted_path(value)
     return own
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ottla_connect.config import WorkerConfig
 from ottla_connect.processes.messages import Failed, Outlook
 from ottla_connect.task.channel import Channel
+from ottla_connect.task.confinement import confine
 from ottla_connect.task.pipeline.error_handler import Unavailable
 from ottla_connect.task.pipeline.errors import is_passing
 from ottla_sdk import FatalError
@@ -53,6 +54,8 @@ class Process:
     ) -> "Process":
         """Return the parts for a worker with these settings, and all plugin classes if it knows them.
 
+        From then on the process is confined to what the worker lets connectors do.
+
         Raises:
             UnresolvedReference: they refer to what a config provider does not have.
             ConfigurationError: they are wrong.
@@ -63,6 +66,7 @@ class Process:
         made.worker = WorkerConfig.parse({**worker, **made.worker_settings})
         lookup.policy = made.worker.class_policy
         forbid_internal_addresses(forbidden=not made.worker.connector_internal_addresses_allowed)
+        confine(made.worker, {**worker, **made.worker_settings})
         return made
 
 

@@ -8,12 +8,14 @@ WORKER = {"value.converter": "JsonConverter", "value.converter.schemas.enable": 
 
 def test_a_connector_without_a_converter_has_the_workers_with_its_settings():
     own = {"value.converter.schemas.enable": "true"}
-    assert choose(Role.VALUE, own, WORKER) == ChosenConverter("JsonConverter", {"schemas.enable": "false"})
+    assert choose(Role.VALUE, own, WORKER) == ChosenConverter("JsonConverter", {"schemas.enable": "false"}, True)
 
 
 def test_a_connectors_own_converter_brings_its_own_settings_only():
     own = {"value.converter": "AvroConverter", "value.converter.schema.registry.url": "http://r"}
-    assert choose(Role.VALUE, own, WORKER) == ChosenConverter("AvroConverter", {"schema.registry.url": "http://r"})
+    assert choose(Role.VALUE, own, WORKER) == ChosenConverter(
+        "AvroConverter", {"schema.registry.url": "http://r"}, False
+    )
 
 
 def test_each_role_has_its_own():

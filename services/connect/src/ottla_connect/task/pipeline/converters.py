@@ -5,10 +5,12 @@ one that does not gets the worker's converter with the worker's settings.
 """
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from ottla_sdk import Converter, Role
+from ottla_sdk.file_policy import of_worker
 from ottla_sdk.runtime.plugin_lookup import PluginLookup
 
 DEFAULT_CLASSES = {
@@ -20,20 +22,24 @@ DEFAULT_CLASSES = {
 
 @dataclass(frozen=True, slots=True)
 class ChosenConverter:
-    """The class name of a converter and its settings."""
+    """The class name of a converter and its settings, and whether the worker has chosen it, not the connector."""
 
     class_name: str
     settings: Mapping[str, str]
+    is_workers: bool
 
 
 def choose(role: Role, connector: Mapping[str, str], worker: Mapping[str, str]) -> ChosenConverter:
     """Return which converter a connector has in a role."""
     key = f"{role.value}.converter"
-    source = connector if connector.get(key, "").strip() else worker
+    is_workers = not connector.get(key, "").strip()
+    source = worker if is_workers else connector
     name = source.get(key, "").strip() or DEFAULT_CLASSES[role]
     prefix = f"{key}."
     return ChosenConverter(
-        name, {each.removeprefix(prefix): value for each, value in source.items() if each.startswith(prefix)}
+        name,
+        {each.removeprefix(prefix): value for each, value in source.items() if each.startswith(prefix)},
+        is_workers,
     )
 
 
@@ -47,10 +53,12 @@ def make_converter(
         InvalidConfig: its settings are wrong.
     """
     chosen = choose(role, connector, worker)
-    converter = lookup.find(chosen.class_name, Converter)()  # type: ignore[type-abstract]
+    found = lookup.find(chosen.class_name, Converter, is_workers=chosen.is_workers)  # type: ignore[type-abstract]
+    converter = found()
     converter.role = role
-    converter.configure(chosen.settings)
-    converter.start()
+    with of_worker() if chosen.is_workers else nullcontext():
+        converter.configure(chosen.settings)
+        converter.start()
     return converter
 
 

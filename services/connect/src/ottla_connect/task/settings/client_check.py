@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient
 from ottla_connect.client_settings import ClientKind
 from ottla_connect.config import WorkerConfig
 from ottla_connect.task.clients import client_settings
+from ottla_sdk.file_policy import FileRefused
 from ottla_sdk.kafka.client_settings import ClientSettingError
 
 _CLIENTS: Mapping[ClientKind, Callable[[dict[str, Any]], Any]] = {
@@ -42,6 +43,8 @@ def _problem(kind: ClientKind, worker: WorkerConfig, overrides: Mapping[str, str
     own = {"group.id": "validation"} if kind == "consumer" else {}
     try:
         settings = client_settings(kind, worker, connector, own)
+    except FileRefused as error:
+        return str(error)
     except ClientSettingError:
         return None  # all of them go together: what one needs by itself is among the others
     settings["log_level"] = "0"
