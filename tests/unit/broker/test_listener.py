@@ -2,18 +2,21 @@
 
 import asyncio
 import contextlib
+import ssl
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from ottla_broker import listener as listener_module
 from ottla_broker.config import MAX_INT, BrokerConfig
 from ottla_broker.dynamic_config import with_dynamic
 from ottla_broker.listener import Listener, ListenerError, bind
+from ottla_broker.sasl.sessions import FailureLog
 from ottla_core.config import validated
 from ottla_core.dynamic_broker_config import check_process_configs, is_applied
 from ottla_core.errors import ConfigurationError, InvalidConfig
@@ -33,7 +36,7 @@ async def listen():
     def start(**settings: object) -> int:
         return start_all("PLAINTEXT", **settings)["PLAINTEXT"]
 
-    def start_all(*names: str, **settings: object) -> dict[str, int]:
+    def start_all(*names: str, tls: Sequence[str] = (), **settings: object) -> dict[str, int]:
         """Start listeners, of which the first is that among brokers; return their ports."""
         named = {
             "listeners": ",".join(f"{name}://127.0.0.1:0" for name in names),
@@ -43,12 +46,15 @@ async def listen():
         config = BrokerConfig.model_validate({"node.id": 1, "log.dirs": (Path("/nowhere"),), **named, **settings})
         sockets = [(name, bind("127.0.0.1", 0)) for name in names]
         dispatcher = SimpleNamespace(handle=lambda frame, _connection: [framed(bytes(frame))])
-        listener = Listener(config, sockets, dispatcher)  # type: ignore[arg-type]
+        secured = SimpleNamespace(context=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+        certificates: Any = dict.fromkeys(tls, secured) or None
+        listener = Listener(config, sockets, dispatcher, certificates=certificates)  # type: ignore[arg-type]
         listener.start()
         listeners.append(listener)
         return {name: sock.getsockname()[1] for name, sock in sockets}
 
     start.all = start_all  # type: ignore[attr-defined]
+    start.listeners = listeners  # type: ignore[attr-defined]
 
     yield start
     for listener in listeners:
@@ -308,6 +314,36 @@ async def test_a_client_makes_way_for_a_broker_where_the_limit_is_reached(listen
     assert await echoes(*broker)
     for each in (longest[1], newer[1], broker[1], writer):
         each.close()
+
+
+async def test_unfinished_handshakes_make_way_for_a_broker_the_oldest_first(listen: Any) -> None:
+    ports = listen.all("BROKERS", "CLIENTS", tls=["CLIENTS"], **{"max.connections": 2})
+    silent = [await asyncio.open_connection("127.0.0.1", ports["CLIENTS"]) for _ in range(2)]
+    await eventually_async(lambda: len(listen.listeners[-1]._handshakes) == 2, "both handshakes have begun")
+    brokers = [await opened(ports["BROKERS"])]
+    assert await is_closed(silent[0][0])
+    assert len(listen.listeners[-1]._handshakes) == 1
+    brokers.append(await opened(ports["BROKERS"]))
+    assert await is_closed(silent[1][0])
+    assert all([await echoes(*each) for each in brokers])
+    for _, writer in (*silent, *brokers):
+        writer.close()
+
+
+async def test_refused_connections_do_not_keep_failed_handshakes_out_of_the_log(listen: Any) -> None:
+    ports = listen.all("BROKERS", "CLIENTS", tls=["CLIENTS"], **{"listener.name.brokers.max.connections": 1})
+    held = await opened(ports["BROKERS"])
+    with capture_logs() as logs:
+        for _ in range(2 * FailureLog.LINES_PER_SECOND):
+            reader, writer = await asyncio.open_connection("127.0.0.1", ports["BROKERS"])
+            assert await is_closed(reader)
+            writer.close()
+        reader, writer = await asyncio.open_connection("127.0.0.1", ports["CLIENTS"])
+        writer.write(b"no handshake")
+        assert await is_closed(reader)
+        writer.close()
+    assert [each["event"] for each in logs].count("TLS handshake failed") == 1
+    held[1].close()
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ UNREAD_BYTES_PER_SECOND_MIN = 4 * 1024
 UNSENT_BYTES_OVERALL_MAX = 256 * 1024 * 1024
 """What all peers together may leave unread, of responses that are in memory; those that leave most are given up."""
 
+MAKES_WAY = "it makes way for a broker, as there are as many connections as there may be"
 HELD_BACK_MAX = 1000
 """Connections that are held and not served, as their addresses make too many."""
 
@@ -134,13 +135,14 @@ class Listener:
         self._principals = principals or Principals()
         self._protocols = dict(config.listener_security_protocol_map)
         self._clock = SystemClock()
-        self._handshakes: set[Handshake] = set()
+        self._handshakes: dict[Handshake, str] = {}  # with the listener's name; the oldest comes first
         self._held_back: set[socket.socket] = set()
         self._limits = config.connection_limits(files_for_connections)
         self._counts = ConnectionCounts()
         self.rates = ConnectionRates(RateWindow(config.quota_window_num, config.quota_window_size_seconds * 1000))
         self.throttled = throttled or ThrottleCount()
         self._refusals = FailureLog()
+        self._handshake_failures = FailureLog()
         self._wanting_budget: set[Connection] = set()
         self._idle_check: asyncio.Task[None] | None = None
 
@@ -213,7 +215,11 @@ class Listener:
 
     def _log_refusal(self, event: str, **what: object) -> None:
         """Log that a client was refused, unless that happens too often."""
-        left_out = self._refusals.note(self._loop.time())
+        self._log_some(self._refusals, event, what)
+
+    def _log_some(self, failures: FailureLog, event: str, what: Mapping[str, object]) -> None:
+        """Log an event of a kind that clients can cause at will; each kind has a limit of its own."""
+        left_out = failures.note(self._loop.time())
         if left_out is not None:
             more = {"left_out": left_out} if left_out else {}
             logger.info(event, **what, **more)
@@ -252,7 +258,7 @@ class Listener:
             return False
         if listener_name == self._limits.protected and self._counts.needs_room(self._limits):
             has_room = self._make_room() or self._counts.total < self._limits.files
-            if not has_room:  # all others are in their handshakes, which end soon
+            if not has_room:  # all others are brokers' as well
                 self._refuse(sock, f"{host}:{port}", "open files (ulimit -n)")
                 return True
         sock.setblocking(False)
@@ -274,17 +280,24 @@ class Listener:
     def _make_room(self) -> bool:
         """Close a connection that is held back, or of other listeners the one on which nothing has moved for longest.
 
+        A handshake counts from its begin, however often its client sends a byte.
+
         Returns:
             Whether there was one.
         """
+        protected = self._limits.protected
         if self._held_back:
             self._end_hold(next(iter(self._held_back)))
             return True
-        others = (each for each in self.connections if each.listener_name != self._limits.protected)
+        others = (each for each in self.connections if each.listener_name != protected)
         longest = min(others, key=lambda each: each.last_active, default=None)
+        oldest = next((each for each, listener in self._handshakes.items() if listener != protected), None)
+        if oldest is not None and (longest is None or oldest.began_s < longest.last_active):
+            oldest.fail(MAKES_WAY)
+            return True
         if longest is None:
             return False
-        longest.close("it makes way for a broker, as there are as many connections as there may be")
+        longest.close(MAKES_WAY)
         return True
 
     def _add_plain(self, sock: socket.socket, peer: tuple[str, int], listener: str) -> None:
@@ -350,7 +363,7 @@ class Listener:
 
     def _begin_handshake(self, tls: "ListenerTls", sock: socket.socket, peer: tuple[str, int], listener: str) -> None:
         def done(secured: ssl.SSLSocket) -> None:
-            self._handshakes.discard(handshake)
+            self._handshakes.pop(handshake, None)
 
             def certificate() -> bytes | None:
                 return secured.getpeercert(binary_form=True)
@@ -374,13 +387,14 @@ class Listener:
             connection.look_again()  # what came with the end of the handshake is with OpenSSL, not with the socket
 
         def failed(reason: str) -> None:
-            self._handshakes.discard(handshake)
+            self._handshakes.pop(handshake, None)
             refused(reason)
 
         def refused(reason: str) -> None:
             self._counts.remove(listener, peer[0])
             self.failed_handshakes += 1
-            self._log_refusal("TLS handshake failed", peer=f"{peer[0]}:{peer[1]}", listener=listener, reason=reason)
+            what = {"peer": f"{peer[0]}:{peer[1]}", "listener": listener, "reason": reason}
+            self._log_some(self._handshake_failures, "TLS handshake failed", what)
 
         try:
             handshake = Handshake(tls.context, sock, self._loop, done, failed)
@@ -388,7 +402,7 @@ class Listener:
             sock.close()
             refused(why_failed(error))
             return
-        self._handshakes.add(handshake)
+        self._handshakes[handshake] = listener
 
     async def _close_idle(self) -> None:
         idle_s = self._config.connections_max_idle_ms / 1000

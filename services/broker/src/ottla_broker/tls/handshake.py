@@ -26,6 +26,9 @@ class Handshake:
         loop: the event loop.
         on_done: given the socket.
         on_failed: given what went wrong; the socket is closed.
+
+    Attributes:
+        began_s: when it began, by the event loop's clock.
     """
 
     def __init__(
@@ -39,6 +42,7 @@ class Handshake:
         self._socket = context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
         self._fd = self._socket.fileno()
         self._loop = loop
+        self.began_s = loop.time()
         self._on_done = on_done
         self._on_failed = on_failed
         self._deadline = loop.call_later(HANDSHAKE_SECONDS_MAX, self.fail, "it takes too long")
