@@ -74,3 +74,22 @@ def test_the_addresses_that_are_remembered_are_bounded() -> None:
     for number in range(connection_rates.ADDRESSES_MAX + 100):
         rates.excess_ms(str(number), 0)
     assert len(rates._of_addresses) == connection_rates.ADDRESSES_MAX
+
+
+def test_an_address_that_has_used_its_rate_is_not_forgotten_for_others() -> None:
+    rates = ConnectionRates(WINDOW)
+    rates.limit_addresses({None: 1.0})
+    while not rates.excess_ms("10.0.0.1", 0):
+        pass
+    for number in range(connection_rates.ADDRESSES_MAX + 100):
+        rates.excess_ms(str(number), 0)
+    assert rates.excess_ms("10.0.0.1", 0)
+    assert rates.excess_ms("10.0.0.1", WINDOW.milliseconds) == 0
+
+
+def test_one_network_of_ipv6_leaves_room_for_other_addresses() -> None:
+    rates = ConnectionRates(WINDOW)
+    rates.limit_addresses({None: 1.0})
+    for number in range(2 * connection_rates.ADDRESSES_MAX):
+        rates.excess_ms(f"2001:db8::{number:x}", 0)
+    assert [rates.excess_ms("2001:db9::1", 0) for _ in range(10)] == [0] * 10

@@ -2,19 +2,20 @@
 
 import random
 
-from ottla_broker.quotas.kept_uses import LOOKED_AT_MAX, KeptUses
+from ottla_broker.quotas.kept_uses import LIMITS_MAX, LOOKED_AT_MAX, KeptUses
 from ottla_broker.quotas.sampled_rate import RateWindow, SampledRate, TokenBucket
 
 WINDOW = RateWindow(samples=11, sample_ms=1000)
 MOST = 20
+LIMIT = 100.0
 
 
 def rates(most: int = MOST) -> KeptUses[str, SampledRate]:
     return KeptUses(lambda: SampledRate(WINDOW), most)
 
 
-def use(kept: KeptUses[str, SampledRate], key: str, user: str, now_ms: int = 0) -> SampledRate:
-    rate = kept.of(key, user, now_ms)
+def use(kept: KeptUses[str, SampledRate], key: str, user: str, now_ms: int = 0, limit: float = LIMIT) -> SampledRate:
+    rate = kept.of(key, user, limit, now_ms)
     rate.record(1, now_ms)
     return rate
 
@@ -25,8 +26,28 @@ def test_what_counts_is_kept_and_newcomers_share_one_use() -> None:
     newcomers = [use(kept, f"new {number}", f"new {number}") for number in range(100)]
     assert all(newcomer is newcomers[0] for newcomer in newcomers)
     assert not newcomers[0].is_kept
-    assert [kept.of(f"{number}", "", 0) for number in range(MOST)] == first
+    assert [kept.of(f"{number}", "", LIMIT, 0) for number in range(MOST)] == first
     assert all(rate.is_kept for rate in first)
+
+
+def test_newcomers_with_other_limits_share_another_use() -> None:
+    kept = rates()
+    for number in range(MOST):
+        use(kept, f"{number}", f"user {number}")
+    modest = use(kept, "modest", "modest", limit=1.0)
+    lavish = [use(kept, f"lavish {number}", f"lavish {number}", limit=1e6) for number in range(100)]
+    assert all(each is lavish[0] for each in lavish)
+    assert modest.per_second(0) == lavish[0].per_second(0) / 100
+
+
+def test_limits_that_have_a_shared_use_are_bounded_and_those_make_way_that_no_longer_count() -> None:
+    kept = rates(most=0)
+    own = [use(kept, "one", "one", limit=float(number)) for number in range(LIMITS_MAX)]
+    others = {id(use(kept, "one", "one", limit=float(LIMITS_MAX + number))) for number in range(10)}
+    assert len(others) == 1
+    assert others.isdisjoint(map(id, own))
+    later_ms = WINDOW.milliseconds
+    assert id(use(kept, "one", "one", later_ms, limit=2.0 * LIMITS_MAX)) not in others
 
 
 def test_what_no_longer_counts_makes_way() -> None:
@@ -62,7 +83,7 @@ def test_nothing_that_counts_is_forgotten_whatever_comes() -> None:
     for _ in range(5_000):
         now_ms += drawn.choice([0, 1, 100, 500])
         key = f"{int(drawn.paretovariate(0.7)) % 500}"
-        rate = kept.of(key, drawn.choice("abc"), now_ms)
+        rate = kept.of(key, drawn.choice("abc"), LIMIT, now_ms)
         if key in last_used:
             known, used_ms = last_used[key]
             assert rate is known or now_ms - used_ms >= WINDOW.samples * WINDOW.sample_ms

@@ -76,38 +76,54 @@ class Meter:
         self._rates = rates
         self._key = key
         self._user = user
-        self.rate = rates.of(key, user, now_ms)
         self.limit_per_second = limit_per_second
+        self.rate = rates.of(key, user, limit_per_second, now_ms)
         self.least = limit_per_second * LEAST_RECORDED_S
 
     def keep_up(self, now_ms: int) -> None:
         """Go on with the rate that is kept now of those who share the quota."""
-        self.rate = self._rates.of(self._key, self._user, now_ms)
+        self.rate = self._rates.of(self._key, self._user, self.limit_per_second, now_ms)
 
 
 class MutationMeter:
     """How many partitions may still come and go for those who share a quota."""
 
-    __slots__ = ("_buckets", "_key", "_limit_per_second", "_now_ms", "_user")
+    __slots__ = ("_buckets", "_key", "_limit_per_second", "_now_ms", "_user", "_window_ms")
 
     def __init__(
-        self, buckets: Buckets, key: SharedBy, user: str, limit_per_second: float, now_ms: Callable[[], int]
+        self,
+        buckets: Buckets,
+        key: SharedBy,
+        user: str,
+        limit_per_second: float,
+        *,
+        window_ms: int,
+        now_ms: Callable[[], int],
     ) -> None:
         self._buckets = buckets
         self._key = key
         self._user = user
         self._limit_per_second = limit_per_second
+        self._window_ms = window_ms
         self._now_ms = now_ms
 
     def record(self, count: int) -> None:
         """Note that so many come or go."""
         now_ms = self._now_ms()
-        self._buckets.of(self._key, self._user, now_ms).record(count, self._limit_per_second, now_ms)
+        self._bucket(now_ms).record(count, self._limit_per_second, now_ms)
 
     def throttle_ms(self) -> int:
-        """Return for how many milliseconds no other may come or go; 0 if it may."""
+        """Return for how many milliseconds no other may come or go; 0 if it may.
+
+        Of a debt that others have made as well, nobody waits for more than a window at a time.
+        """
         now_ms = self._now_ms()
-        return self._buckets.of(self._key, self._user, now_ms).throttle_ms(self._limit_per_second, now_ms)
+        bucket = self._bucket(now_ms)
+        throttle_ms = bucket.throttle_ms(self._limit_per_second, now_ms)
+        return throttle_ms if bucket.is_kept else min(throttle_ms, self._window_ms)
+
+    def _bucket(self, now_ms: int) -> TokenBucket:
+        return self._buckets.of(self._key, self._user, self._limit_per_second, now_ms)
 
 
 class ThrottleCount:
@@ -169,6 +185,7 @@ class ClientQuotas:
 
     def __init__(self, window: RateWindow, mutation_window: RateWindow, clock: Clock) -> None:
         self._window = window
+        self._mutation_window = mutation_window
         self._clock = clock
         self._quotas: Quotas = {}
         self._limited: frozenset[str] = frozenset()
@@ -290,6 +307,8 @@ class ClientQuotas:
             meter.keep_up(now_ms)
         meter.rate.record(value, now_ms)
         throttle_ms = meter.rate.throttle_ms(meter.limit_per_second, now_ms)
+        if not meter.rate.is_kept:  # others have used it as well, and nobody waits for them for ever
+            throttle_ms = min(throttle_ms, self._window.milliseconds)
         if throttle_ms:
             self._throttle(connection, name, min(throttle_ms, throttle_ms_max))
         return throttle_ms
@@ -329,7 +348,9 @@ class ClientQuotas:
         if limit is None:
             return None
         buckets = self._buckets[limit.client_id is not None]
-        return MutationMeter(buckets, _shared_by(limit), user, limit.per_second, self._now_ms)
+        window_ms = self._mutation_window.milliseconds
+        shared_by, per_second = _shared_by(limit), limit.per_second
+        return MutationMeter(buckets, shared_by, user, per_second, window_ms=window_ms, now_ms=self._now_ms)
 
     def _now_ms(self) -> int:
         return int(self._clock.monotonic() * 1000)

@@ -3,20 +3,25 @@
 Above the rate of the broker, or of a listener (`max.connection.creation.rate`), nothing is accepted for a while; the
 broker's does not hold for the listener among brokers where there are others. A connection from an address that is
 above its own rate is accepted, not served, and closed after a while, so that a client that connects again at once is
-held back as well; it does not count.
+held back as well; it does not count. An address is not forgotten while its connections count (`kept_uses.py`), and
+one network of IPv6, of which somebody may have all addresses, cannot fill the table.
 
 Source: Kafka's ConnectionQuotas.
 """
 
 from collections.abc import Mapping
+from ipaddress import IPv6Address, IPv6Network
 from typing import Final
 
 from ottla_broker.quotas.connection_limits import ConnectionLimits
+from ottla_broker.quotas.kept_uses import KeptUses
 from ottla_broker.quotas.sampled_rate import RateWindow, SampledRate
 from ottla_core.plain_address import plain_address
 
 ADDRESSES_MAX: Final = 10_000
-"""Addresses whose rate is known; beyond, those are forgotten that came first."""
+"""Addresses whose rate is known; beyond, newcomers share one rate until others have made none for a window."""
+IPV6_NETWORK_BITS: Final = 64
+"""So many bits of an address are its network's; whoever has a network chooses the rest."""
 UNLIMITED: Final = 2**31 - 1
 """The default of rates."""
 PAUSE_MS_MAX: Final = 1000
@@ -36,7 +41,7 @@ class ConnectionRates:
         self._window = window
         self._all = SampledRate(window)
         self._of_listeners: dict[str, SampledRate] = {}
-        self._of_addresses: dict[str, SampledRate] = {}
+        self._of_addresses: KeptUses[str, SampledRate] = KeptUses(lambda: SampledRate(window), ADDRESSES_MAX)
         self.by_address: Mapping[str | None, float] = {}
 
     def limit_addresses(self, by_address: Mapping[str | None, float]) -> None:
@@ -66,13 +71,19 @@ class ConnectionRates:
         limit = self.by_address.get(address, self.by_address.get(None))
         if limit is None:
             return 0
-        rate = self._of_addresses.get(address)
-        if rate is None:
-            while len(self._of_addresses) >= ADDRESSES_MAX:
-                del self._of_addresses[next(iter(self._of_addresses))]
-            rate = self._of_addresses[address] = SampledRate(self._window)
+        rate = self._of_addresses.of(address, _network(address), limit, now_ms)
         rate.record(1, now_ms)
         throttle_ms = rate.throttle_ms(limit, now_ms)
         if throttle_ms:
             rate.record(-1, now_ms)
         return min(PAUSE_MS_MAX, throttle_ms)
+
+
+def _network(address: str) -> str:
+    """Return the network of an address of IPv6, other addresses as they are."""
+    if ":" not in address:
+        return address
+    try:
+        return str(IPv6Network((int(IPv6Address(address)), IPV6_NETWORK_BITS), strict=False))
+    except ValueError:
+        return address

@@ -28,6 +28,11 @@ class RateWindow:
     sample_ms: int
 
     @property
+    def milliseconds(self) -> int:
+        """The length of all samples."""
+        return self.samples * self.sample_ms
+
+    @property
     def seconds(self) -> float:
         """The length of all samples."""
         return self.samples * self.sample_ms / 1000
