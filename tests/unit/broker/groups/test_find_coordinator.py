@@ -1,5 +1,6 @@
 """FindCoordinator names a broker while the group has a coordinator, and has the topic of groups created."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -68,6 +69,24 @@ async def test_each_group_is_sent_to_the_broker_that_its_hash_chooses() -> None:
     assert {found.error_code for found in response.coordinators} == {ErrorCode.none}
     assert set(chosen.values()) == {1, 2, 3}
     assert wanted == 0
+
+
+async def test_others_have_their_turns_while_thousands_of_groups_are_looked_for() -> None:
+    feed = StatedFeed(group_state(COORDINATOR, brokers=(1, 2, 3)))
+    groups = tuple(f"{number:x}" for number in range(6500))
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    others = asyncio.create_task(take_turns())
+    response, _ = await find(feed, FindCoordinatorRequest(key_type=GROUP, coordinator_keys=groups))
+    others.cancel()
+    assert [found.key for found in response.coordinators] == [*groups]
+    assert turns > 3
 
 
 async def test_a_broker_names_itself_when_all_registrations_have_lapsed() -> None:

@@ -10,7 +10,7 @@ the coordinator of a transactional id is refused with the one error that ends th
 asks again and again upon any but failures of authorization.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -24,9 +24,11 @@ from ottla_broker.broker import Broker, Request
 from ottla_broker.groups.errors import CoordinatorNotAvailable, NotCoordinator, TransactionalIdRefused
 from ottla_broker.groups.routing import broker_for, shard_for
 from ottla_broker.handlers.api_versions import NO_THROTTLE
-from ottla_broker.outcome import Parts
+from ottla_broker.long_responses import respond_in_thread
+from ottla_broker.outcome import Outcome, Parts
 from ottla_core.acls import AclOperation, ResourceKind
 from ottla_core.errors import InvalidRequest, KafkaError
+from ottla_core.slices import in_slices, started
 
 FIRST_BATCHED_VERSION = 4
 NO_BROKER = BrokerId(-1)
@@ -41,21 +43,21 @@ class KeyType(IntEnum):
     SHARE = 2
 
 
-def handle(broker: Broker, request: Request) -> Parts:
+def handle(broker: Broker, request: Request) -> Outcome:
     """Name a live broker for every key that has a coordinator."""
     message = request.message
     key_type = getattr(message, "key_type", KeyType.GROUP)
     if request.version < FIRST_BATCHED_VERSION:
         found = _find(broker, request, key_type, message.key)
         return request.respond(FindCoordinatorResponseV3(throttle_time=NO_THROTTLE, **found))
-    return request.respond(
-        FindCoordinatorResponse(
-            throttle_time=NO_THROTTLE,
-            coordinators=tuple(
-                Coordinator(key=key, **_find(broker, request, key_type, key)) for key in message.coordinator_keys
-            ),
-        )
-    )
+    return started(_handle_batch(broker, request, key_type, message.coordinator_keys))
+
+
+async def _handle_batch(broker: Broker, request: Request, key_type: int, keys: Sequence[str]) -> Parts:
+    """Answer for all keys, in slices: short keys make thousands in a short frame, and each is a matter of rights."""
+    coordinators = await in_slices(Coordinator(key=key, **_find(broker, request, key_type, key)) for key in keys)
+    response = FindCoordinatorResponse(throttle_time=NO_THROTTLE, coordinators=coordinators)
+    return await respond_in_thread(request, response, len(keys))
 
 
 def _find(broker: Broker, request: Request, key_type: int, key: str) -> Mapping[str, Any]:
