@@ -12,8 +12,30 @@ from ottla_sdk.errors import FatalError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-"""Addresses by which IPv6 reaches those of IPv4, in their last 32 bits (RFC 6052)."""
+IN_LAST_BITS = tuple(
+    map(
+        ipaddress.IPv6Network,
+        (
+            "64:ff9b::/96",  # NAT64 (RFC 6052)
+            "::ffff:0:0/96",  # mapped (RFC 4291)
+            "::ffff:0:0:0/96",  # translated (RFC 2765)
+            "::/96",  # compatible (RFC 4291, deprecated)
+        ),
+    )
+)
+"""Addresses of IPv6 that stand for one of IPv4, in their last 32 bits."""
+LOCAL = tuple(
+    map(
+        ipaddress.IPv6Network,
+        (
+            "64:ff9b:1::/48",  # NAT64 within a network (RFC 8215): whoever runs it decides what these stand for
+            "fec0::/10",  # site-local (RFC 3879, deprecated)
+        ),
+    )
+)
+"""Networks that are internal and that `ipaddress` takes for public."""
+ISATAP = (0x5EFE, 0x2005EFE)
+"""The third quarter of an address in which the last holds one of IPv4 (RFC 5214): a local or a global one."""
 
 _state = {"internal": True}
 
@@ -33,7 +55,12 @@ def internal_addresses_are_forbidden() -> bool:
 
 
 def is_internal(address: Address) -> bool:
-    """Return whether an address is not public: loopback, link-local, private, multicast, reserved."""
+    """Return whether an address is not public: loopback, link-local, private, multicast, reserved.
+
+    One that stands for others, such as that of a tunnel, is public where all of them are.
+    """
+    if any(address in network for network in LOCAL):
+        return True
     return any(not each.is_global or each.is_multicast for each in (address, *_embedded(address)))
 
 
@@ -58,9 +85,10 @@ def _embedded(address: Address) -> Iterator[Address]:
     """Yield the addresses of IPv4 that an address of IPv6 leads to."""
     if isinstance(address, ipaddress.IPv4Address):
         return
-    if address.ipv4_mapped is not None:
-        yield address.ipv4_mapped
     if address.sixtofour is not None:
         yield address.sixtofour
-    if address in NAT64:
-        yield ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    if address.teredo is not None:
+        yield from address.teredo  # the server and the client
+    last = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    if (int(address) >> 32) & 0xFFFFFFFF in ISATAP or any(address in network for network in IN_LAST_BITS):
+        yield last

@@ -47,7 +47,10 @@ def ask(url: str, **settings: str) -> int:
             "0.0.0.0",
             "224.0.0.1",
         ),
-        *("::1", "::", "fe80::1", "fd00::1", "ff02::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::"),
+        *("::1", "::", "fe80::1", "fd00::1", "fec0::1", "ff02::1"),
+        *("::ffff:127.0.0.1", "::ffff:0:10.0.0.1", "::10.0.0.1", "2002:7f00:1::"),
+        *("64:ff9b::7f00:1", "64:ff9b:1::808:808", "64:ff9b:1:808:8:800::"),
+        *("2001:0:7f00:1::", "2001:0:808:808::f5ff:fffe", "2606:4700::5efe:a00:1", "2606:4700::200:5efe:a00:1"),
     ],
 )
 @pytest.mark.usefixtures("_forbidden")
@@ -57,7 +60,7 @@ def test_addresses_that_are_not_public_are_refused(address: str) -> None:
         require_permitted("service.example", address)
 
 
-@pytest.mark.parametrize("address", ["8.8.8.8", "2001:4860:4860::8888", "64:ff9b::808:808"])
+@pytest.mark.parametrize("address", ["8.8.8.8", "2001:4860:4860::8888", "64:ff9b::808:808", "2002:808:808::"])
 @pytest.mark.usefixtures("_forbidden")
 def test_public_addresses_are_permitted(address: str) -> None:
     require_permitted("service.example", address)
