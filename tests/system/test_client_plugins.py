@@ -37,10 +37,18 @@ class FaultyTeams(TeamAuthorizer):
             return "yes"
         return super().authorize(request)
 
+    def close(self):
+        raise OSError("closed on purpose")
+
+
+class Unready(TeamAuthorizer):
+    def start(self, context):
+        raise LookupError("no teams today")
+
 
 @hookimpl
 def ottla_authorizers():
-    return [FaultyTeams]
+    return [FaultyTeams, Unready]
 """
 
 
@@ -123,6 +131,10 @@ def plugged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PluggedCluster
             for future in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
                 future.result(TIMEOUT_S)
             yield made
+        log = (made.cluster.directory / "logs" / "broker-1.log").read_text()
+        assert '"event": "registered"' in log
+        assert '"a plugin has failed as it was closed"' in log
+        assert (made.cluster.directory / "broker-1" / ".kafka_cleanshutdown").exists()
 
 
 def test_a_plugin_says_who_clients_are_and_what_they_may_do(plugged: PluggedCluster) -> None:
@@ -191,3 +203,12 @@ def test_a_broker_does_not_start_with_an_authorizer_that_cannot(tmp_path: Path) 
         made.teams.unlink()
         with pytest.raises(LauncherFailed, match=r"authorizer\.teams\.file"):
             made.cluster.start()
+
+
+def test_a_broker_whose_authorizer_cannot_begin_has_not_joined_the_cluster(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PYTHONPATH", str(site(tmp_path)), prepend=os.pathsep)
+        made = PluggedCluster(tmp_path, authorizer_class_name="faulty_teams.Unready")
+        with pytest.raises(LauncherFailed, match="no teams today"):
+            made.cluster.start()
+    assert '"event": "registered"' not in (made.cluster.directory / "logs" / "broker-1.log").read_text()

@@ -129,9 +129,7 @@ class Authorizer(Plugin[ConfigT], Generic[ConfigT]):
     context: AuthorizerContext
 
     def start(self, context: AuthorizerContext) -> None:
-        """Begin, before the broker listens: in a thread, and it may start threads of its own.
-
-        The broker is a member of its cluster by then, and clients wait for what it leads: be quick.
+        """Begin, before the broker joins its cluster: in a thread, and it may start threads of its own.
 
         Raises:
             FatalError: it cannot be used; the broker does not start.

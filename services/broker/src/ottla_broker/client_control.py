@@ -1,7 +1,7 @@
 """What looks after clients, made from the settings: the audit log, rights, quotas, and the metrics that they push."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +13,12 @@ from ottla_broker.audit.audit_log import AuditLog
 from ottla_broker.audit.audit_sinks import AuditFile, StructuredLogSink
 from ottla_broker.authorization import Authorization
 from ottla_broker.client_control_config import AUDIT_TO_STDOUT
-from ottla_broker.client_plugins.finding import find_authorizer, find_principal_builder
+from ottla_broker.client_plugins.finding import (
+    AUTHORIZER_KEY,
+    BUILDER_KEY,
+    find_authorizer,
+    find_principal_builder,
+)
 from ottla_broker.client_plugins.principals import Principals
 from ottla_broker.config import BrokerConfig
 from ottla_broker.links.link_settings import resolver
@@ -125,7 +130,7 @@ async def authorization_by(
     def acls() -> Mapping[UUID, AclBinding]:
         return feed.state.security.acls
 
-    closing.callback(authorizer.close)
+    closing.callback(close_plugin, AUTHORIZER_KEY, authorizer.close)
     context = AuthorizerContext(config.cluster_name, config.node_id, ClusterAccessLists(acls))
     try:
         await asyncio.to_thread(authorizer.start, context)
@@ -141,8 +146,16 @@ def principals_by(builder: "PrincipalBuilder[Any] | None", closing: AsyncExitSta
     """Return what names clients."""
     if builder is None:
         return Principals()
-    closing.callback(builder.close)
+    closing.callback(close_plugin, BUILDER_KEY, builder.close)
     return Principals(builder)
+
+
+def close_plugin(key: str, close: Callable[[], None]) -> None:
+    """Have a plugin give back what it has opened; what it raises must not keep the broker from an orderly end."""
+    try:
+        close()
+    except Exception:  # whatever a plugin does
+        logger.exception("a plugin has failed as it was closed", setting=key)
 
 
 def _resolved(config: BrokerConfig, settings: Mapping[str, str]) -> Mapping[str, str]:

@@ -8,7 +8,7 @@ the logs.
 
 import asyncio
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -18,6 +18,7 @@ from uuid import UUID
 
 import structlog
 
+from ottla_broker.authorization import Authorization
 from ottla_broker.broker import Broker
 from ottla_broker.client_control import (
     authorization_by,
@@ -205,6 +206,7 @@ class _Place:
     controller: ControllerClient
     changed: asyncio.Event
     """Set when the registration has changed."""
+    authorization: Authorization
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +239,11 @@ async def _open_broker(
     """Join the cluster with the logs of this broker, and lead what the controller assigns."""
     clock = SystemClock()
     audit = begin_audit_log(config, clock, closing)
-    place = await _join_cluster(config, ports, rpc_port, closing, tracing=tracing, tls=tls)
+
+    def begin_rights(feed: ClusterStateFeed) -> Awaitable[Authorization]:
+        return authorization_by(authorizer, config, feed, audit, closing)
+
+    place = await _join_cluster(config, ports, rpc_port, closing, tracing=tracing, tls=tls, begin_rights=begin_rights)
     feed, controller = place.feed, place.controller
     replication = await _start_replication(config, place, clock, closing, peers)
     groups = GroupRelay(
@@ -264,7 +270,7 @@ async def _open_broker(
     return Broker(
         config=config,
         clock=clock,
-        authorization=await authorization_by(authorizer, config, feed, audit, closing),
+        authorization=place.authorization,
         logins=Logins(lambda: feed.state.security, config.delegation_token_secret_key or "", clock),
         quotas=quotas_by(config, feed, clock),
         feed=feed,
@@ -302,8 +308,12 @@ async def _join_cluster(
     *,
     tracing: "Tracing | None",
     tls: "RpcTls | None",
+    begin_rights: Callable[[ClusterStateFeed], Awaitable[Authorization]],
 ) -> _Place:
-    """Read the cluster's state, open and recover the logs, and register."""
+    """Read the cluster's state, begin to judge by it, open and recover the logs, and register.
+
+    The authorizer comes before the registration: one that is slow, or cannot start, is to hold up no partitions.
+    """
     etcd = open_etcd(config, closing)
     directories, copies = await _take_directories(config, etcd, closing)
     feed = ClusterStateFeed(
@@ -316,6 +326,7 @@ async def _join_cluster(
     )
     await feed.start()
     closing.push_async_callback(feed.close)
+    authorization = await begin_rights(feed)
     store = await LogStore.load(
         directories,
         config_for=lambda name: effective_topic_config(feed.state.topics.get(name), feed.state, config),
@@ -343,7 +354,7 @@ async def _join_cluster(
     await feed.wait_for(lambda state: shows_registration(state, membership), REGISTRATION_TIMEOUT_SECONDS)
     controller = ControllerClient(feed, tracing=tracing, tls=tls)
     closing.push_async_callback(controller.close)
-    return _Place(feed, store, copies, membership, controller, changed)
+    return _Place(feed, store, copies, membership, controller, changed, authorization)
 
 
 async def _take_directories(
