@@ -1,12 +1,16 @@
 """What clients may do on a broker with access control lists, by every API."""
 
+import base64
 import struct
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import httpx
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
@@ -30,7 +34,7 @@ from tests.support.clients.raw_client import RawClient
 from tests.support.clients.raw_requests import metadata_request
 from tests.support.clients.right_probes import ABSENT, DOOMED, HIDDEN, MINE, PROBES, SEEN, THEIRS, Probe, Things, told
 from tests.support.clusters.ottla_cluster import OttlaCluster
-from tests.support.clusters.ottla_command import Ottla
+from tests.support.clusters.ottla_command import Ottla, ottla_command
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_ports
 
@@ -377,3 +381,48 @@ def test_many_bindings_are_created_shown_and_deleted(guarded: GuardedCluster, ad
     grant(admin, *many)
     ottla = Ottla(guarded.cluster.bootstrap)
     assert len(ottla.json("acl", "list", "--principal", "ann")["acls"]) == len(many)
+
+
+def test_a_list_that_cannot_be_read_refuses_what_it_may_deny_until_it_is_deleted(
+    guarded: GuardedCluster, admin: AdminClient
+) -> None:
+    allowed = binding(ResourceType.TOPIC, SEEN, AclOperation.READ)
+    admin.create_acls([allowed])[allowed].result(TIMEOUT_S)
+    (etcd,) = [each for each in guarded.cluster.recorded() if each.role == "etcd"]
+
+    def write(key: str, value: str) -> None:
+        document = {name: base64.b64encode(text.encode()).decode() for name, text in (("key", key), ("value", value))}
+        httpx.post(f"http://{LOOPBACK}:{etcd.port}/v3/kv/put", json=document, trust_env=False).raise_for_status()
+
+    def seen_by_ann() -> ErrorCode:
+        with guarded.connection("ann") as client:
+            code: ErrorCode = client.ask(metadata_request([SEEN])).topics[0].error_code
+            return code
+
+    def status() -> str:
+        command = [ottla_command(), "status", "--dir", str(guarded.cluster.directory)]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+    def remove_denials() -> None:
+        denials = AclBindingFilter(
+            ResourceType.ANY,
+            None,
+            ResourcePatternType.ANY,
+            "User:*",
+            None,
+            AclOperation.ANY,
+            AclPermissionType.DENY,
+        )
+        for future in admin.delete_acls([denials]).values():
+            future.result(TIMEOUT_S)
+
+    eventually(lambda: seen_by_ann() is ErrorCode.none, "ann sees the topic")
+    write(f"/ottla/ottla/acls/{uuid4()}", "{")
+    eventually(lambda: seen_by_ann() is ErrorCode.topic_authorization_failed, "ann sees it no more")
+    eventually(lambda: "not ready" in status(), "the status shows that something is wrong")
+    log = (guarded.cluster.directory / "logs" / "broker-1.log").read_text()
+    assert "access control lists cannot be read" in log
+    assert SEEN in admin.list_topics(timeout=TIMEOUT_S).topics
+    remove_denials()
+    eventually(lambda: seen_by_ann() is ErrorCode.none, "ann sees it again")
+    eventually(lambda: "not ready" not in status(), "nothing is wrong any more")

@@ -6,5 +6,8 @@ BACKGROUND = "ottla.background"
 STORAGE = "ottla.storage"
 """Whether no disk refuses what is to be written or read."""
 
+ACCESS_LISTS = "ottla.access-lists"
+"""Whether all access control lists in etcd can be read; what those may deny that cannot be read is refused."""
+
 LOGS = "ottla.logs"
 """Whether all logs take records; one whose fsync has failed does not until its broker is restarted."""

@@ -23,6 +23,8 @@ HEALTH_METHOD = "/grpc.health.v1.Health/Check"
 PROBLEMS = {
     health_names.BACKGROUND: "a task in its background fails again and again; its log says which",
     health_names.STORAGE: "its disk refuses what is to be written or read, being full for example; its log says what",
+    health_names.ACCESS_LISTS: "an access control list in etcd cannot be read, so that all but super users are "
+    "refused what it may deny; its log says which",
     health_names.LOGS: "the disk has failed some of its logs; they take records again when it is restarted",
 }
 """What it means when a part of a process is not healthy."""

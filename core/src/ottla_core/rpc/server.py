@@ -88,7 +88,7 @@ class RpcServer:
     async def start(self) -> None:
         """Begin to answer; the health service says NOT_SERVING until `set_serving`."""
         await self.set_serving(serving=False)
-        for part in (health_names.LOGS, health_names.STORAGE):
+        for part in (health_names.LOGS, health_names.STORAGE, health_names.ACCESS_LISTS):
             await self.set_healthy(part, healthy=True)
         await self._tell_background()
         background().listeners.append(self._on_background_changed)

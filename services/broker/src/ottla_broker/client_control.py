@@ -1,10 +1,10 @@
 """What looks after clients, made from the settings: the audit log, rights, quotas, and the metrics that they push."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from uuid import UUID
 
 import structlog
@@ -81,6 +81,33 @@ def keep_connection_rates(rates: ConnectionRates, feed: ClusterStateFeed) -> Non
 
     update(None, feed.state)
     feed.subscribe(update)
+
+
+class NoteHealth(Protocol):
+    """Takes up whether a part of the broker is healthy."""
+
+    def __call__(self, *, healthy: bool) -> None:
+        """Take it up."""
+
+
+def tell_of_unreadable_lists(feed: ClusterStateFeed, note_health: NoteHealth) -> None:
+    """Say whenever there are access control lists that cannot be read, or no longer."""
+
+    def tell(unreadable: Collection[UUID]) -> None:
+        note_health(healthy=not unreadable)
+        if unreadable:
+            logger.error(
+                "access control lists cannot be read; what they may deny is refused to all but super users: delete "
+                "the denials that stand in their place, and add anew what they said",
+                ids=sorted(map(str, unreadable)),
+            )
+
+    def look(former: ClusterState, new: ClusterState) -> None:
+        if former.security.unreadable_acls is not new.security.unreadable_acls:
+            tell(new.security.unreadable_acls)
+
+    tell(feed.state.security.unreadable_acls)
+    feed.subscribe(look)
 
 
 class ClientPlugins(NamedTuple):

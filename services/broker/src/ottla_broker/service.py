@@ -28,6 +28,7 @@ from ottla_broker.client_control import (
     keep_connection_rates,
     principals_by,
     quotas_by,
+    tell_of_unreadable_lists,
 )
 from ottla_broker.client_plugins.principals import Principals
 from ottla_broker.config import BrokerConfig
@@ -180,7 +181,7 @@ def _listener(
 
 
 def _keep_health(broker: Broker, rpc_server: RpcServer) -> None:
-    """Have the health service tell of logs that have failed, and of what disks refuse."""
+    """Have the health service tell of logs that have failed, of what disks refuse, and of rights that are unclear."""
 
     def note_failed_log() -> None:
         start_detached("health", rpc_server.set_healthy(health_names.LOGS, healthy=False))
@@ -191,6 +192,10 @@ def _keep_health(broker: Broker, rpc_server: RpcServer) -> None:
         healthy = not problems.is_present
         start_detached("health", rpc_server.set_healthy(health_names.STORAGE, healthy=healthy))
 
+    def note_access_lists(*, healthy: bool) -> None:
+        start_detached("health", rpc_server.set_healthy(health_names.ACCESS_LISTS, healthy=healthy))
+
+    tell_of_unreadable_lists(broker.feed, note_access_lists)
     broker.isr_updates.when_a_log_has_failed(note_failed_log)
     problems.on_change = note_storage_problems
 

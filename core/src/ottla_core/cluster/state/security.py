@@ -100,13 +100,15 @@ class SecurityState:
     """The keys of security of one snapshot of the cluster's state.
 
     Attributes:
-        acls: the bindings, by their ids.
+        acls: the bindings, by their ids; in place of one that cannot be read, those that deny what it may be about.
+        unreadable_acls: the ids of these, by that of the binding that cannot be read.
         scram_credentials: by mechanism and user.
         delegation_tokens: by token id; those that have expired are deleted after a while.
         client_quotas: Kafka's names of quotas and their values, by entity.
     """
 
     acls: Mapping[UUID, AclBinding] = field(default_factory=dict)
+    unreadable_acls: Mapping[UUID, frozenset[UUID]] = field(default_factory=dict)
     scram_credentials: Mapping[tuple[ScramMechanism, str], ScramCredential] = field(default_factory=dict)
     delegation_tokens: Mapping[str, DelegationToken] = field(default_factory=dict)
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)

@@ -5,11 +5,21 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import TypeVar
+from uuid import UUID, uuid5
 
-from ottla_core.acls import ALL_OPERATIONS, AclBinding, AclOperation, PatternType, Permission, ResourceKind
+from ottla_core.acls import (
+    ALL_OPERATIONS,
+    WILDCARD,
+    AclBinding,
+    AclOperation,
+    PatternType,
+    Permission,
+    ResourceKind,
+)
 from ottla_core.cluster.state.json_fields import BadValue, JsonFields, UnknownFormat, json_bytes
 from ottla_core.cluster.state.keys import AclKey, DelegationTokenKey, ScramCredentialKey
 from ottla_core.cluster.state.security import DelegationToken, ScramCredential
+from ottla_core.principal import USER, Principal
 
 Number = TypeVar("Number", bound=IntEnum)
 
@@ -45,6 +55,35 @@ def decode_acl(key: AclKey, value: bytes) -> AclBinding:
         host=fields.text("host"),
         operation=None if operation == ALL_OPERATIONS else _number(key, "operation", fields, AclOperation),
         permission=_number(key, "permission", fields, Permission),
+    )
+
+
+def in_place_of_acl(key: AclKey, value: bytes) -> Mapping[UUID, AclBinding]:
+    """Return what holds while the value of a binding cannot be read: everybody is denied what it may be about.
+
+    It may have denied something, which passing it over would allow. Where the value still says which resources it is
+    for, it is they; otherwise all resources. The binding of the key's own id is always among these, so that whoever
+    deletes it deletes what cannot be read.
+    """
+    try:
+        fields = JsonFields(str(key), value)
+        kind, pattern = _number(key, "kind", fields, ResourceKind), _number(key, "pattern", fields, PatternType)
+        return {key.acl_id: _denial(kind, pattern, fields.text("name"))}
+    except BadValue:
+        kinds = list(ResourceKind)
+        ids = [key.acl_id, *(uuid5(key.acl_id, kind.name) for kind in kinds[1:])]
+        return {acl_id: _denial(kind, PatternType.LITERAL, WILDCARD) for acl_id, kind in zip(ids, kinds, strict=True)}
+
+
+def _denial(kind: ResourceKind, pattern: PatternType, name: str) -> AclBinding:
+    return AclBinding(
+        kind=kind,
+        pattern=pattern,
+        name=name,
+        principal=str(Principal(USER, WILDCARD)),
+        host=WILDCARD,
+        operation=None,
+        permission=Permission.DENY,
     )
 
 

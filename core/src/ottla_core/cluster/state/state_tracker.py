@@ -7,7 +7,8 @@ opposite order, so nobody sees half a topic. What did not change keeps its ident
 next, so that a listener can skip it cheaply.
 
 A deletion that was seen is told apart from a topic that a new listing merely lacks (`ClusterState.deleted_topics`).
-A value that cannot be read leaves what was known under its key. And nothing is taken from an etcd that was emptied,
+A value that cannot be read leaves what was known under its key; of an access control list of which nothing is known,
+everybody is denied what it may be about. And nothing is taken from an etcd that was emptied,
 or that holds another cluster by now: `ClusterReplaced`.
 
 The cost of a change is that of copying the top-level mappings plus the topics that it touches.
@@ -253,10 +254,14 @@ class StateTracker:
                 draft = self._apply(draft, change, touched)
             except BadValue as error:
                 bad_values.append(error)
-                if isinstance(key := self._key_space.parse(change.key), TopicKey):
+                key = self._key_space.parse(change.key)
+                if isinstance(key, TopicKey):
                     self._unreadable_topics.add(key.name)
                 if known is not None:
                     draft = self._take_over(draft, change.key, known, touched)
+                if isinstance(key, AclKey) and isinstance(change, KeyValue):
+                    security = security_changes.with_unreadable_acl(draft.security, key, change.value)
+                    draft = replace(draft, security=security)
         draft = replace(draft, deleted_topics=self._deleted_topics(touched))
         self.state = replace(self._with_topics_rebuilt(draft, touched), revision=revision)
         return bad_values

@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from ottla_core.acls import PatternType, Permission, ResourceKind
 from ottla_core.cluster.etcd.key_value import KeyDeletion, KeyValue
 from ottla_core.cluster.state import codec, state_tracker
 from ottla_core.cluster.state.codec import TopicRecord
@@ -19,12 +20,14 @@ from ottla_core.cluster.state.model import (
     Role,
     Shard,
 )
+from ottla_core.cluster.state.security import SecurityState
+from ottla_core.cluster.state.security_codec import encode_acl
 from ottla_core.cluster.state.state_tracker import ClusterReplaced, StateTracker
 from ottla_core.shards import GROUP_TOPIC
 from ottla_core.topic_partition import TopicPartition
 
 SPACE = KeySpace("test")
-A, B = UUID(int=1), UUID(int=2)
+A, B, ACL = UUID(int=1), UUID(int=2), UUID(int=3)
 
 
 def entry(key: str, value: bytes, revision: int) -> KeyValue:
@@ -325,6 +328,52 @@ def test_what_a_listing_cannot_read_stays_as_it_was(tracker: StateTracker) -> No
     assert tracker.orphans() == []
     tracker.advance([topic_gone("a")], 8)
     assert A in tracker.state.deleted_topics
+
+
+def denials(tracker: StateTracker) -> set[tuple[ResourceKind, PatternType, str]]:
+    """What everybody is denied, all operations from every address."""
+    found = tracker.state.security.acls.values()
+    assert all((each.principal, each.host, each.operation) == ("User:*", "*", None) for each in found)
+    assert all(each.permission is Permission.DENY for each in found)
+    return {(each.kind, each.pattern, each.name) for each in found}
+
+
+EVERYTHING = {(kind, PatternType.LITERAL, "*") for kind in ResourceKind}
+OF_ORDERS = (ResourceKind.TOPIC, PatternType.PREFIXED, "orders-")
+
+
+@pytest.mark.parametrize(
+    ("value", "denied"),
+    [
+        (b"{", EVERYTHING),
+        (b'{"kind": 99, "pattern": 3, "name": "orders"}', EVERYTHING),
+        (b'{"kind": 2, "pattern": 4, "name": "orders-", "operation": 99}', {OF_ORDERS}),
+    ],
+)
+def test_what_a_list_may_deny_that_cannot_be_read_is_denied(
+    value: bytes, denied: set[tuple[ResourceKind, PatternType, str]]
+) -> None:
+    tracker, key = StateTracker(SPACE), SPACE.acl(ACL)
+    assert len(tracker.reload([entry(key, value, 5)], 5)) == 1
+    assert denials(tracker) == denied
+    assert ACL in tracker.state.security.acls, "whoever deletes a denial deletes what cannot be read"
+    before = tracker.state.security
+    tracker.reload([entry(key, value, 5)], 6)
+    assert tracker.state.security is before
+    tracker.advance([KeyDeletion(key=key, mod_revision=7)], 7)
+    assert tracker.state.security == SecurityState()
+
+
+def test_a_list_that_cannot_be_read_comes_to_hold_when_it_can_and_holds_on_when_it_no_longer_can() -> None:
+    tracker, key = StateTracker(SPACE), SPACE.acl(ACL)
+    tracker.advance([entry(key, b"{", 5)], 5)
+    assert denials(tracker) == EVERYTHING
+    binding = replace(next(iter(tracker.state.security.acls.values())), principal="User:ann")
+    tracker.advance([entry(key, encode_acl(binding), 6)], 6)
+    assert tracker.state.security == SecurityState(acls={ACL: binding})
+    tracker.advance([entry(key, b"{", 7)], 7)
+    tracker.reload([entry(key, b"{", 7)], 8)
+    assert tracker.state.security == SecurityState(acls={ACL: binding})
 
 
 def test_an_unreadable_value_of_an_unknown_topic_makes_no_topic(tracker: StateTracker) -> None:
