@@ -25,6 +25,7 @@ OF_SERVICES = {"--config", "--set", "--help", "--standalone"}
 """The options of programs such as `ottla-broker`; the last is that of `ottla-connect`."""
 OF_OTHERS = {
     *("--auto-compaction-mode", "--auto-compaction-retention", "--quota-backend-bytes", "--heartbeat-interval"),
+    "--max-request-bytes",
     *("--election-timeout", "--listen-metrics-urls", "--client-cert-auth", "--bootstrap-server"),
 }
 """Options of etcd and of Kafka's tools that documents name on their own."""
