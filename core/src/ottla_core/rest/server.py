@@ -16,11 +16,12 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from ottla_core.background import start_awaited
+from ottla_core.errors import OttlaError
 from ottla_core.rest import listener_paths
 from ottla_core.rest.client_certificates import CertificateProtocol
 from ottla_core.rest.listener_paths import ListenerPaths
 from ottla_core.rest.settings import Listener, RestTls
-from ottla_core.rest.tls_files import RestError, server_context
+from ottla_core.rest.tls_files import server_context
 
 BACKLOG = 512
 CLOSE_TIMEOUT_S = 5
@@ -28,6 +29,10 @@ KEEP_ALIVE_TIMEOUT_S = 30
 CONNECTIONS_MAX = 2000
 
 log = structlog.get_logger("rest")
+
+
+class RestError(OttlaError):
+    """The REST API cannot listen, or has ended by itself."""
 
 
 class RestServer:
@@ -39,7 +44,8 @@ class RestServer:
         admin_listeners: addresses for administration alone; None: the others have it, too.
 
     Raises:
-        RestError: an address cannot be bound, or the certificate cannot be used.
+        RestError: an address cannot be bound.
+        ConfigurationError: the certificate cannot be used.
     """
 
     def __init__(

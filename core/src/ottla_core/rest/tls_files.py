@@ -10,19 +10,15 @@ from typing import Any, Self
 
 import structlog
 
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ConfigurationError
+from ottla_core.openssl_errors import openssl_reason
 from ottla_core.reloaded_files import ReloadedFiles
 from ottla_core.rest.settings import RestTls
 
 CLIENT_CERTIFICATES = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
-
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 log = structlog.get_logger("rest")
-
-
-class RestError(OttlaError):
-    """The REST API cannot listen, or has ended by itself."""
 
 
 class FileContext(ssl.SSLContext):
@@ -37,10 +33,10 @@ class FileContext(ssl.SSLContext):
         Args:
             protocol: `ssl.PROTOCOL_TLS_SERVER` or `ssl.PROTOCOL_TLS_CLIENT`.
             files: the files that are looked at.
-            load: makes a context of them.
+            load: makes a context of them; raises `ConfigurationError` if they cannot be used.
 
         Raises:
-            RestError: they cannot be used.
+            ConfigurationError: they cannot be used.
         """
         context = cls(protocol)
         context._files = ReloadedFiles(files, load)
@@ -58,7 +54,7 @@ class FileContext(ssl.SSLContext):
         try:
             if self._files.look():
                 log.info("the certificate of the REST API is read again", file=str(self._files.paths[0]))
-        except RestError as error:
+        except ConfigurationError as error:
             log.error("the former certificate of the REST API stays in use", problem=str(error))
         return self._files.contents
 
@@ -67,7 +63,7 @@ def server_context(tls: RestTls) -> ssl.SSLContext:
     """Return how https listeners take connections.
 
     Raises:
-        RestError: the certificate cannot be used.
+        ConfigurationError: the certificate cannot be used.
     """
 
     def load() -> ssl.SSLContext:
@@ -79,7 +75,9 @@ def server_context(tls: RestTls) -> ssl.SSLContext:
             context.set_ciphers(":".join(tls.cipher_suites))
         except ssl.SSLError:
             suites = ", ".join(tls.cipher_suites)
-            raise RestError(f"listeners.https.ssl.cipher.suites={suites}: OpenSSL knows none of them") from None
+            raise ConfigurationError(
+                f"listeners.https.ssl.cipher.suites={suites}: OpenSSL knows none of them"
+            ) from None
         return context
 
     return FileContext.of(ssl.PROTOCOL_TLS_SERVER, _files(tls), load)
@@ -89,7 +87,7 @@ def client_tls(tls: RestTls | None) -> ssl.SSLContext | None:
     """Return how this worker speaks to others over https; None: as the system's authorities say.
 
     Raises:
-        RestError: the certificate cannot be used.
+        ConfigurationError: the certificate cannot be used.
     """
     if tls is None:
         return None
@@ -103,8 +101,10 @@ def _loaded(tls: RestTls, purpose: ssl.Purpose, use: str) -> ssl.SSLContext:
         context = ssl.create_default_context(purpose, cafile=tls.authorities)
         # Without a password OpenSSL would ask for one at the terminal.
         context.load_cert_chain(tls.certificate, tls.key, tls.key_password or "")
-    except (OSError, ssl.SSLError) as error:
-        raise RestError(f"cannot use the certificate {tls.certificate} {use}: {error}") from None
+    except OSError as error:
+        reason = openssl_reason(error) if isinstance(error, ssl.SSLError) else error.strerror
+        named = f"listeners.https.ssl.keystore.location={tls.certificate}"
+        raise ConfigurationError(f"cannot use the certificate {use} ({named}): {reason}") from None
     return context
 
 

@@ -11,10 +11,11 @@ import httpx
 import pytest
 
 from ottla_connect.rest.application import create_application
+from ottla_core.errors import ConfigurationError
 from ottla_core.rest import client_certificates
-from ottla_core.rest.server import RestServer
+from ottla_core.rest.server import RestError, RestServer
 from ottla_core.rest.settings import Listener, RestTls
-from ottla_core.rest.tls_files import RestError, client_tls
+from ottla_core.rest.tls_files import client_tls
 from tests.unit.connect.rest.scripted_herder import ScriptedHerder
 
 ANY_PORT = Listener("http", "127.0.0.1", 0)
@@ -151,5 +152,5 @@ async def test_https_listeners_ask_for_certificates_and_workers_forward_to_each_
 def test_a_certificate_that_cannot_be_used_is_named(tmp_path):
     missing = tmp_path / "missing.pem"
     tls = RestTls(certificate=missing, key=missing, key_password=None, authorities=None, client_certificates="none")
-    with pytest.raises(RestError, match=r"missing\.pem"):
+    with pytest.raises(ConfigurationError, match=r"missing\.pem"):
         RestServer([Listener("https", "127.0.0.1", 0)], tls)
