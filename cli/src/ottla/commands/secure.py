@@ -100,11 +100,12 @@ def init(
     )
     client_file = made.write_client_file(bootstrap)
     if as_json:
-        print_json({"folder": str(made.path), "client_config": str(client_file)})
+        rest_file = str(made.rest_file)
+        print_json({"folder": str(made.path), "client_config": str(client_file), "rest_config": rest_file})
     else:
         ends = _first_end(made)
         note(f"Certificates for {len(holders.subjects())} holders are in {made.path}, valid until {ends}.")
-        note(f"Clients of the administrator use {client_file}.")
+        note(f"Clients of the administrator use {client_file}, and commands that speak to workers {made.rest_file}.")
         note(f"Keep {made.path / 'authority' / 'ca.key'} where no process of the cluster runs.")
 
 

@@ -9,6 +9,7 @@ never sent to another one.
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ottla.errors import CommandError
@@ -87,7 +88,8 @@ def _use_local_cluster() -> None:
     if report is None or not is_alive(report.supervisor):
         return
     if report.client_config and (_chosen is None or not _chosen[1].client):
-        _tell_plugins(report.bootstrap, _settings_of_file(report.client_config))
+        with suppress(CommandError):  # of a file that only those need who speak to this cluster; they are told
+            _tell_plugins(report.bootstrap, _settings_of_file(report.client_config))
     if report.rest_config and not knows_rest:
         _use_rest_config(report.rest_config, [*report.connect, *report.mirror])
     if knows_cluster:

@@ -177,8 +177,13 @@ class CertificateFolder:
         path = self.file(ADMIN, CLIENT_FILE)
         with self._writing():
             _write(path, _properties({**first, "security.protocol": "ssl", **certificate}))
-            _write(self.file(ADMIN, REST_FILE), _properties(certificate))
+            _write(self.rest_file, _properties(certificate))
         return path
+
+    @property
+    def rest_file(self) -> Path:
+        """Where the administrator's settings for the REST APIs of workers are."""
+        return self.file(ADMIN, REST_FILE)
 
     @property
     def _former(self) -> Path:
