@@ -280,6 +280,7 @@ def rest_user(
         ),
     ] = None,
     delete: Annotated[bool, typer.Option("--delete", help="Delete the user.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Set the password of a user of workers' REST APIs in a file, hashed, or delete the user.
 
@@ -300,10 +301,14 @@ def rest_user(
         if password_file is not None:
             raise UsageProblem("--delete takes no --password-file")
         delete_user(file, name)
-        note(f"{name} is deleted from {file}.")
+        told = f"{name} is deleted from {file}."
     else:
         set_password(file, name, lambda: read_password(password_file, name))
-        note(f"{name} is in {file}; rest.administrators of workers says who may do more than read.")
+        told = f"{name} is in {file}; rest.administrators of workers says who may do more than read."
+    if as_json:
+        print_json({"file": str(file), "name": name, "status": "deleted" if delete else "set"})
+    else:
+        note(told)
 
 
 def _hosts(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
