@@ -9,6 +9,7 @@ import base64
 import json
 import os
 import signal
+import ssl
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -28,7 +29,7 @@ from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from kio.static.primitive import i64Timedelta
 
-from ottla.secure.authority import Issued, Subject, issue, new_authority
+from ottla.secure.authority import IssuedCertificate, Subject, issue, new_authority
 from tests.support.child_process import ChildProcess
 from tests.support.clients.raw_client import RawClient
 from tests.support.clusters.ottla_command import Ottla
@@ -194,6 +195,14 @@ class LeakingCluster:
         lines = (self.directory / "tls" / "admin" / "client.properties").read_text().splitlines()
         return AdminClient(dict(line.split("=", 1) for line in lines))
 
+    def rest(self, role: str) -> httpx.Client:
+        """Asks a worker as the administrator."""
+        files = self.directory / "tls" / "admin"
+        context = ssl.create_default_context(cafile=str(files / "ca.pem"))
+        context.load_cert_chain(files / "certificate.pem", files / "key.pem")
+        (url,) = self.report[role]
+        return httpx.Client(base_url=url, verify=context, timeout=60, trust_env=False)
+
     def run(self, *arguments: str, stdin: bytes = b"", within: tuple[int, ...] = (0,)) -> None:
         """Runs a command and keeps what it tells."""
         environment = {**os.environ, **self.ottla.environment}
@@ -203,7 +212,7 @@ class LeakingCluster:
         self.told["ottla " + " ".join(arguments[:3])] = done.stdout + done.stderr
 
 
-def _encrypted(issued: Issued, password: str) -> bytes:
+def _encrypted(issued: IssuedCertificate, password: str) -> bytes:
     key = serialization.load_pem_private_key(issued.key, None)
     return key.private_bytes(
         serialization.Encoding.PEM,
@@ -212,7 +221,7 @@ def _encrypted(issued: Issued, password: str) -> bytes:
     )
 
 
-def _stores(issued: Issued, own_word: str, trust_word: str) -> dict[str, bytes]:
+def _stores(issued: IssuedCertificate, own_word: str, trust_word: str) -> dict[str, bytes]:
     key = serialization.load_pem_private_key(issued.key, None)
     certificate = x509.load_pem_x509_certificate(issued.chain)
     own, trusted = (serialization.BestAvailableEncryption(word.encode()) for word in (own_word, trust_word))
@@ -301,9 +310,7 @@ def _get_tokens(cluster: LeakingCluster) -> None:
                 assert ended.error_code is ErrorCode.sasl_authentication_failed
 
 
-def _tls(cluster: LeakingCluster) -> Any:
-    import ssl  # noqa: PLC0415
-
+def _tls(cluster: LeakingCluster) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(cluster.folder / "ca.pem"))
 
 
@@ -359,8 +366,7 @@ def _let_connectors_and_flows_fail(cluster: LeakingCluster) -> None:
     }
     written = {**sink, "http.auth.token": cluster.secrets.marker("a token that is validated"), "http.retries": "none"}
     wrong = {**source, "producer.override.sasl.jaas.config": cluster.secrets.marker("a login that is validated")}
-    (url,) = cluster.report["connect"]
-    with httpx.Client(base_url=url, timeout=60, trust_env=False) as rest:
+    with cluster.rest("connect") as rest:
         for name, config in (("source", source), ("sink", sink)):
             put = rest.put(f"/connectors/{name}/config", json=config)
             assert put.is_success, put.text
@@ -384,8 +390,7 @@ def _let_connectors_and_flows_fail(cluster: LeakingCluster) -> None:
             "/sink/tasks",
         ):
             cluster.told[f"connectors{path}"] = rest.get(f"/connectors{path}").content
-    (url,) = cluster.report["mirror"]
-    cluster.run("mirror", "create", "far->local", "--topics", "none", "--mirror-url", url, within=(0, 1))
+    cluster.run("mirror", "create", "far->local", "--topics", "none", within=(0, 1))
 
 
 def _crash(cluster: LeakingCluster) -> None:
@@ -428,20 +433,18 @@ def _ask_for_everything(cluster: LeakingCluster, admin: AdminClient) -> None:
         ),
         ("mirror", ("/", "/flows", "/health", "/clusters")),
     ):
-        for path in paths:
-            cluster.told[f"{role} {path}"] = httpx.get(
-                cluster.report[role][0] + path, timeout=30, trust_env=False
-            ).content
+        with cluster.rest(role) as rest:
+            cluster.told |= {f"{role} {path}": rest.get(path).content for path in paths}
     for command in (
         ("status", "--json"),
         ("status",),
-        ("doctor", "--json", "--connect-url", cluster.report["connect"][0]),
+        ("doctor", "--json"),
         ("top", "--json", "--once"),
         ("config", "describe", "broker", "1"),
         ("user", "list"),
         ("cluster", "describe"),
         ("logs", "-n", "10000"),
-        ("connect", "describe", "source", "--connect-url", cluster.report["connect"][0]),
+        ("connect", "describe", "source"),
     ):
         cluster.run(*command, within=(0, 1, 2, 3))
 

@@ -16,10 +16,10 @@ from ottla_broker import listener as listener_module
 from ottla_broker.config import MAX_INT, BrokerConfig
 from ottla_broker.dynamic_config import with_dynamic
 from ottla_broker.listener import Listener, ListenerError, bind
-from ottla_broker.sasl.sessions import FailureLog
 from ottla_core.config import validated
 from ottla_core.dynamic_broker_config import check_process_configs, is_applied
 from ottla_core.errors import ConfigurationError, InvalidConfig
+from ottla_core.failure_log import FailureLog
 from tests.support.eventually_async import eventually_async
 
 DEADLINE_SECONDS = 10
