@@ -115,6 +115,8 @@ class ClientPlugins(NamedTuple):
 
     authorizer: "Authorizer[Any] | None"
     principal_builder: "PrincipalBuilder[Any] | None"
+    of_listeners: "Mapping[str, PrincipalBuilder[Any]]"
+    """Builders of principals of listeners that have one of their own."""
 
 
 def find_client_plugins(config: BrokerConfig) -> ClientPlugins:
@@ -130,7 +132,14 @@ def find_client_plugins(config: BrokerConfig) -> ClientPlugins:
     if config.principal_builder_class:
         settings = _resolved(config, config.principal_builder_settings())
         builder = find_principal_builder(config.principal_builder_class, settings)
-    return ClientPlugins(authorizer, builder)
+    of_listeners = {}
+    for listener, name in config.principal_builders().items():
+        settings = _resolved(config, config.principal_builder_settings(listener))
+        try:
+            of_listeners[listener] = find_principal_builder(name, settings)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"listener {listener}: {error}") from error
+    return ClientPlugins(authorizer, builder, of_listeners)
 
 
 async def authorization_by(
@@ -169,12 +178,12 @@ async def authorization_by(
     return Authorization(GuardedAuthorizer(authorizer, acls), audit)
 
 
-def principals_by(builder: "PrincipalBuilder[Any] | None", closing: AsyncExitStack) -> Principals:
+def principals_by(plugins: ClientPlugins, closing: AsyncExitStack) -> Principals:
     """Return what names clients."""
-    if builder is None:
-        return Principals()
-    closing.callback(close_plugin, BUILDER_KEY, builder.close)
-    return Principals(builder)
+    for builder in (plugins.principal_builder, *plugins.of_listeners.values()):
+        if builder is not None:
+            closing.callback(close_plugin, BUILDER_KEY, builder.close)
+    return Principals(plugins.principal_builder, plugins.of_listeners)
 
 
 def close_plugin(key: str, close: Callable[[], None]) -> None:

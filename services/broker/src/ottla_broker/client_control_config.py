@@ -44,7 +44,8 @@ class ClientControlConfig(ServiceConfig):
     principal_builder_class: str = Field(
         "",
         alias="principal.builder.class",
-        description="The class of a plugin that says who clients are, with settings of its own, principal.builder.*; "
+        description="The class of a plugin that says who clients are, with settings of its own, principal.builder.*, "
+        "also as listener.name.NAME.principal.builder.class; "
         "empty: the user that has logged in, or the name in a certificate. The same for all brokers.",
     )
     super_users: Annotated[tuple[str, ...], BeforeValidator(_split_principals)] = Field(

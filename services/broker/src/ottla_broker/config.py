@@ -17,7 +17,7 @@ from ottla_broker.client_plugins.finding import (
     BUILDER_PREFIX,
     SUPER_USERS,
 )
-from ottla_broker.listener_config import LISTENER_PREFIXES, ListenerConfig
+from ottla_broker.listener_config import LISTENER_PREFIXES, ListenerConfig, builder_setting
 from ottla_broker.quotas.connection_limits import ConnectionLimits, ListenerLimits
 from ottla_broker.replication_config import ReplicationConfig
 from ottla_broker.sasl import sasl_settings
@@ -246,6 +246,8 @@ class BrokerConfig(ClientControlConfig, ConsumerGroupSettings, ListenerConfig, R
         """Return whether a setting is shown to nobody; of plugins and config providers only they know, so all are."""
         if key in (AUTHORIZER_KEY, BUILDER_KEY):
             return False
+        if (of_builder := builder_setting(key)) is not None:
+            return of_builder != BUILDER_KEY
         is_parameter = key.startswith(CONFIG_PROVIDERS) and PROVIDER_PARAMETER in key
         of_listener = any(key == name or key.endswith(f".{name}") for name in SECRETS_OF_LISTENERS)
         return of_listener or is_parameter or key.startswith(PLUGIN_PREFIXES) or super().is_secret(key)
@@ -268,7 +270,11 @@ class BrokerConfig(ClientControlConfig, ConsumerGroupSettings, ListenerConfig, R
                 for key, (default, meaning) in {**tls_settings.DESCRIPTIONS, **sasl_settings.DESCRIPTIONS}.items()
             ),
             DescribedKey(AUTHORIZER_PREFIX, "default none", f"Settings of the class that {AUTHORIZER_KEY} names."),
-            DescribedKey(BUILDER_PREFIX, "default none", f"Settings of the class that {BUILDER_KEY} names."),
+            DescribedKey(
+                BUILDER_PREFIX,
+                "default none",
+                f"Settings of the class that {BUILDER_KEY} names. Also below listener.name.NAME.",
+            ),
             *(
                 DescribedKey(key, "see the topic setting", f"Default of the topic setting {name}.")
                 for key, name in TOPIC_DEFAULT_KEYS.items()
@@ -318,6 +324,10 @@ class BrokerConfig(ClientControlConfig, ConsumerGroupSettings, ListenerConfig, R
     def _check_client_plugins(self) -> Self:
         named = {AUTHORIZER_PREFIX: self.authorizer_class_name, BUILDER_PREFIX: self.principal_builder_class}
         unread = [key for prefix, name in named.items() if not name for key in self._plugin_settings(prefix)]
+        if not self.principal_builder_class:
+            having = self.principal_builders()
+            of_listeners = [key for key in self.listener_values if builder_setting(key) is not None]
+            unread += [key for key in of_listeners if key.split(".")[2].upper() not in having]
         if unread:
             raise ValueError(
                 f"{', '.join(unread)}: nothing reads this; {AUTHORIZER_KEY} or {BUILDER_KEY} names no class"
@@ -359,9 +369,20 @@ class BrokerConfig(ClientControlConfig, ConsumerGroupSettings, ListenerConfig, R
             **self._plugin_settings(AUTHORIZER_PREFIX),
         }
 
-    def principal_builder_settings(self) -> dict[str, str]:
-        """Return the settings of the builder of principals."""
-        return self._plugin_settings(BUILDER_PREFIX)
+    def principal_builders(self) -> dict[str, str]:
+        """Return the class that names the clients of each listener that has one of its own."""
+        keys = {name: f"{tls_settings.LISTENER_PREFIX}{name.lower()}.{BUILDER_KEY}" for name, _, _ in self.listeners}
+        return {name: self.listener_values[key] for name, key in keys.items() if self.listener_values.get(key)}
+
+    def principal_builder_settings(self, listener: str = "") -> dict[str, str]:
+        """Return the settings of the builder of principals, of a listener what is its own before what is for all."""
+        own = f"{tls_settings.LISTENER_PREFIX}{listener.lower()}."
+        of_listener = {
+            key.removeprefix(own): value
+            for key, value in self.listener_values.items()
+            if key.startswith(own) and builder_setting(key) not in (None, BUILDER_KEY)
+        }
+        return self._plugin_settings(BUILDER_PREFIX) | of_listener
 
     def _plugin_settings(self, prefix: str) -> dict[str, str]:
         return {key: value for key, value in self.client_plugin_values.items() if key.startswith(prefix)}

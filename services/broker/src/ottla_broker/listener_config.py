@@ -9,6 +9,7 @@ from typing import Annotated, NamedTuple, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
+from ottla_broker.client_plugins.finding import BUILDER_PREFIX
 from ottla_broker.sasl import sasl_settings
 from ottla_broker.sasl.sasl_settings import PeerLoginSettings, SaslSettings
 from ottla_broker.tls import tls_settings
@@ -86,7 +87,16 @@ Listeners = Annotated[tuple[ListenerAddress, ...], BeforeValidator(_parse_listen
 ListenerProtocols = Annotated[tuple[ListenerProtocol, ...], BeforeValidator(_parse_protocols)]
 
 
+def builder_setting(key: str) -> str | None:
+    """Return the setting of a builder of principals that a key gives a listener; None if it gives none."""
+    _, _, name = key.removeprefix(tls_settings.LISTENER_PREFIX).partition(".")
+    is_of_builder = key.startswith(tls_settings.LISTENER_PREFIX) and name.startswith(BUILDER_PREFIX)
+    return name if is_of_builder else None
+
+
 def _listener_key_problem(key: str, text: str) -> str | None:
+    if builder_setting(key) is not None:
+        return None
     if (limit := listener_limit(key)) is not None:
         if problem := listener_limit_problem(key):
             return problem
@@ -135,12 +145,13 @@ class ListenerConfig(ServiceConfig):
 
     @classmethod
     def problems_of(cls, values: Mapping[str, str]) -> list[str]:
-        """Return which limits are of listeners that the broker does not have.
+        """Return which limits, and which builders of principals, are of listeners that the broker does not have.
 
         That is asked of what was written for this broker: what is set at run time for all brokers may be for others.
         """
         names = {each.partition("://")[0].strip().lower() for each in values.get("listeners", PLAINTEXT).split(",")}
-        limits = (key for key in values if listener_limit(key) is not None and listener_limit_problem(key) is None)
+        limits = [key for key in values if listener_limit(key) is not None and listener_limit_problem(key) is None]
+        limits += [key for key in values if builder_setting(key) is not None]
         return [
             *super().problems_of(values),
             *(

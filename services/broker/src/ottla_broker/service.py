@@ -129,7 +129,7 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
         _keep_health(broker, rpc_server)
         dispatcher = Dispatcher(broker)
         closing.callback(dispatcher.close)
-        principals = principals_by(plugins.principal_builder, closing)
+        principals = principals_by(plugins, closing)
         listener = _listener(config, sockets, dispatcher, broker, certificates=certificates, principals=principals)
 
         def apply(changed: BrokerConfig) -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from ottla_broker.client_plugins.finding import find_principal_builder
 from ottla_broker.client_plugins.principals import Nobody, Principals
+from ottla_broker.config import BrokerConfig
+from ottla_core.config import validated
 from ottla_core.errors import ConfigurationError
 from ottla_core.principal import USER, Principal
 from ottla_sdk import AuthenticatedClient, PrincipalBuilder, PrincipalRefused
@@ -45,6 +47,52 @@ def test_a_client_is_what_it_has_proved() -> None:
         assert named(principals) == ANN
         with pytest.raises(Nobody, match=r"ssl\.principal\.mapping\.rules"):
             named(principals, None)
+
+
+def test_a_listener_has_its_own_builder_before_that_of_all() -> None:
+    of_all = Scripted(lambda _: NamedPrincipal("User", "all"))
+    own = Scripted(lambda _: NamedPrincipal("User", "own"))
+    assert named(Principals(of_all, {"L": own})) == Principal(USER, "own")
+    assert named(Principals(of_all, {"OTHER": own})) == Principal(USER, "all")
+    assert named(Principals(None, {"OTHER": own})) == ANN
+
+
+LISTENERS = {
+    "node.id": "1",
+    "log.dirs": "/nowhere",
+    "listeners": "BROKERS://127.0.0.1:0,CLIENTS://127.0.0.1:0",
+    "listener.security.protocol.map": "BROKERS:PLAINTEXT,CLIENTS:PLAINTEXT",
+}
+OWN = "listener.name.clients.principal.builder"
+
+
+def test_a_listeners_builder_has_its_own_settings_before_those_of_all() -> None:
+    written = {
+        "principal.builder.domain": "of all",
+        "principal.builder.case": "lower",
+        "principal.builder.class": "A",
+    }
+    config = validated(BrokerConfig, {**LISTENERS, **written, f"{OWN}.class": "B", f"{OWN}.domain": "own"}, {})
+    assert config.principal_builders() == {"CLIENTS": "B"}
+    assert config.principal_builder_settings("CLIENTS") == {
+        "principal.builder.domain": "own",
+        "principal.builder.case": "lower",
+    }
+    assert config.principal_builder_settings()["principal.builder.domain"] == "of all"
+    assert BrokerConfig.is_secret(f"{OWN}.domain")
+
+
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [
+        (f"{OWN}.domain", "nothing reads this"),
+        ("listener.name.client.principal.builder.class", "listeners names no CLIENT;"),
+        ("listener.name.CLIENTS.principal.builder.class", "listeners names no CLIENTS;"),
+    ],
+)
+def test_settings_of_a_builder_that_no_listener_has_are_refused(key: str, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=problem):
+        validated(BrokerConfig, {**LISTENERS, key: "x"}, {})
 
 
 def test_a_builder_sees_what_is_known_of_a_client_and_names_it() -> None:

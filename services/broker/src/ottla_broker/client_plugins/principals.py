@@ -1,6 +1,6 @@
 """Who clients are: what they have proved, through the builder of principals if one is named."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -25,10 +25,16 @@ class Principals:
 
     Args:
         builder: of principals; None: they are what they have proved.
+        of_listeners: builders of listeners that have one of their own.
     """
 
-    def __init__(self, builder: "PrincipalBuilder[Any] | None" = None) -> None:
+    def __init__(
+        self,
+        builder: "PrincipalBuilder[Any] | None" = None,
+        of_listeners: "Mapping[str, PrincipalBuilder[Any]] | None" = None,
+    ) -> None:
         self._builder = builder
+        self._of_listeners = of_listeners or {}
 
     def name(
         self,
@@ -55,7 +61,8 @@ class Principals:
         Raises:
             Nobody: it is refused.
         """
-        if self._builder is None:
+        builder = self._of_listeners.get(listener, self._builder)
+        if builder is None:
             if proved is None:
                 raise Nobody(NO_RULE)
             return proved
@@ -72,7 +79,7 @@ class Principals:
             certificate=certificate(),
         )
         try:
-            named = self._builder.build(client)
+            named = builder.build(client)
         except PrincipalRefused as refused:
             raise Nobody(str(refused)) from None
         except Exception as error:  # whatever a plugin does
