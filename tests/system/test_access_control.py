@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
@@ -37,6 +37,7 @@ from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.clusters.ottla_command import Ottla, ottla_command
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_ports
+from tests.support.messages.sparse_request import sparse_request
 
 pytestmark = pytest.mark.slow
 
@@ -426,3 +427,62 @@ def test_a_list_that_cannot_be_read_refuses_what_it_may_deny_until_it_is_deleted
     remove_denials()
     eventually(lambda: seen_by_ann() is ErrorCode.none, "ann sees it again")
     eventually(lambda: "not ready" not in status(), "nothing is wrong any more")
+
+
+def test_a_member_with_an_expression_is_given_the_topics_that_it_may_describe_now(
+    guarded: GuardedCluster, admin: AdminClient
+) -> None:
+    """Rights that come and go count on the open connection, from the next heartbeat on."""
+    group = f"expressive-{uuid4()}"
+    rights = [
+        binding(ResourceType.GROUP, group, AclOperation.READ),
+        binding(ResourceType.TOPIC, SEEN, AclOperation.READ),
+    ]
+    later = binding(ResourceType.TOPIC, HIDDEN, AclOperation.DESCRIBE)
+    for future in admin.create_acls(rights).values():
+        future.result(TIMEOUT_S)
+    wanted = f"{SEEN}|{HIDDEN}"
+    commit(guarded.settings("admin"), MINE)  # the group's coordinator serves
+    with guarded.connection("admin") as client:
+        ids = {topic.name: topic.topic_id for topic in client.ask(metadata_request([SEEN, HIDDEN])).topics}
+    told: dict[UUID, tuple[int, ...]] = {}
+    epoch, member = 0, str(uuid4())
+    with guarded.connection("ann") as client:
+
+        def beat() -> set[UUID]:
+            """What the member has after another heartbeat, in which it reports what it was told."""
+            nonlocal epoch, told
+            owned = [{"topic_id": topic, "partitions": partitions} for topic, partitions in told.items()]
+            answer = client.ask(
+                sparse_request(
+                    "consumer_group_heartbeat",
+                    1,
+                    group_id=group,
+                    member_id=member,
+                    member_epoch=epoch,
+                    rebalance_timeout=60_000,
+                    subscribed_topic_regex=wanted if epoch == 0 else None,
+                    subscribed_topic_names=None,
+                    topic_partitions=owned,
+                )
+            )
+            if answer.error_code is ErrorCode.none:
+                epoch = answer.member_epoch
+                if answer.assignment is not None:
+                    told = {each.topic_id: each.partitions for each in answer.assignment.topic_partitions}
+            return set(told)
+
+        eventually(lambda: beat() == {ids[SEEN]}, "the topic that ann may read is given to it")
+        admin.create_acls([later])[later].result(TIMEOUT_S)
+        eventually(lambda: beat() == {ids[SEEN], ids[HIDDEN]}, "so is the other one when ann may describe it")
+        remove = AclBindingFilter(
+            ResourceType.TOPIC,
+            HIDDEN,
+            ResourcePatternType.LITERAL,
+            "User:ann",
+            None,
+            AclOperation.DESCRIBE,
+            AclPermissionType.ANY,
+        )
+        admin.delete_acls([remove])[remove].result(TIMEOUT_S)
+        eventually(lambda: beat() == {ids[SEEN]}, "and it is taken away with the right")

@@ -5,6 +5,7 @@ A client remembers its epoch, what it was told to own, and what it owns. Members
 - ``join a topics=flights,planes regex=f.* instance=i assignor=range rebalance=60s rack=r version=1 member=…``
 - ``beat a``: a heartbeat that says nothing new; with ``epoch=``, ``owned=flights:0,1;planes:2`` or any of the above.
 - ``settle a``: the client takes over what it was told and says so in its next heartbeat, as real ones do.
+- ``visible=flights`` of any of these: what the member may describe of what its expression matches; all by default.
 - ``leave a``, ``stop a`` (a static member that will be back), ``describe``, ``commit a``.
 
 Members of the classic protocol, whose subscriptions and assignments are real ones:
@@ -163,6 +164,7 @@ def _send(scene: Scene, name: str, epoch: int, owned: Partitions | None, options
         subscribed_topic_names=_names(options.get("topics")),
         subscribed_topic_regex=options.get("regex"),
         server_assignor=options.get("assignor"),
+        visible_topics=frozenset(_names(options["visible"]) or ()) if "visible" in options else None,
         topic_partitions=None
         if owned is None
         else tuple(

@@ -122,7 +122,15 @@ class Scene:
         self._show_groups()
         return [self._short(line) for line in self.lines] or ["(nothing)"]
 
-    def request(self, client: str, api_key: int, api_version: int, **values: object) -> None:
+    def request(
+        self,
+        client: str,
+        api_key: int,
+        api_version: int,
+        *,
+        visible_topics: frozenset[str] | None = None,
+        **values: object,
+    ) -> None:
         """Send a request; fields that the version lacks are left out, others take their defaults."""
         token = f"{client}/{next(self._tokens)}"
         self.waiting[token] = client
@@ -134,6 +142,7 @@ class Scene:
             client_id=client,
             client_host=f"/{client}",
             message=message,
+            visible_topics=visible_topics,
         )
         self._versions[token] = (api_key, api_version)
         self.take(self.shard.handle(request, self.now_ms))

@@ -104,6 +104,7 @@ class Authorization:
         self._audit = audit
         self._records_data = audit is not None and audit.has_data
         self._known: object = None
+        self._versions = 0
         self._decisions: dict[Question, bool] = {}
         self._names_bytes = 0
 
@@ -123,21 +124,41 @@ class Authorization:
         assert operation in OPERATIONS[kind] or (kind, operation) == DELETION_OF_ALL_TOPICS, "no such operation"
         if not self.is_on:
             return True
-        basis = self._basis()
-        if basis is not self._known:
-            self._known = basis
-            self._forget_decisions()
         connection = request.connection
         question = (connection.principal, connection.address, operation, kind, name)
-        is_allowed = self._decisions.get(question)
-        if is_allowed is None:
-            is_allowed = self._decide(question)
+        is_allowed = self._decision(question)
         if not is_allowed and not is_listing:
             self._note_denial(request, question, has_failed=is_allowed is None)
         elif self._records_data and is_allowed and operation in DATA_OPERATIONS and kind is ResourceKind.TOPIC:
             assert self._audit is not None
             self._audit.note_access(caller_of(request), operation.name, f"{kind.name}:{name}")
         return bool(is_allowed)
+
+    @property
+    def rights_version(self) -> int:
+        """Another number whenever what clients may do may have changed."""
+        self._look_at_basis()
+        return self._versions
+
+    def may_describe(self, principal: Principal, address: str, topic: str) -> bool:
+        """Return whether a principal may describe a topic, which it has not named itself."""
+        return not self.is_on or bool(
+            self._decision((principal, address, AclOperation.DESCRIBE, ResourceKind.TOPIC, topic))
+        )
+
+    def _decision(self, question: Question) -> bool | None:
+        """Return what is decided, if that is remembered, and otherwise ask; None if the authorizer has failed."""
+        self._look_at_basis()
+        is_allowed = self._decisions.get(question)
+        return self._decide(question) if is_allowed is None else is_allowed
+
+    def _look_at_basis(self) -> None:
+        """Forget decisions that stand on something else than decisions of now."""
+        basis = self._basis()
+        if basis is not self._known:
+            self._known = basis
+            self._versions += 1
+            self._forget_decisions()
 
     def _note_denial(self, request: "Request", question: Question, *, has_failed: bool) -> None:
         principal, host, operation, kind, name = question

@@ -17,11 +17,12 @@ from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.groups.relay import answer_or_raise
 from ottla_broker.groups.routing import shard_for
 from ottla_broker.groups.split_requests import GroupLists, merge, split
+from ottla_broker.groups.topic_rights import RelayedClient
 from ottla_broker.outcome import Outcome, Parts
 from ottla_core.errors import InvalidRequest, KafkaError, MessageTooLarge
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.group_id import GroupMessage
-from ottla_core.wire.group_responses import error_response
+from ottla_core.wire.group_responses import CONSUMER_GROUP_HEARTBEAT, error_response
 
 
 def relay(broker: Broker, request: Request) -> Outcome:
@@ -46,9 +47,18 @@ def relay_several(broker: Broker, request: Request, lists: GroupLists) -> Outcom
 
 def _relay_whole(broker: Broker, request: Request, shard: TopicPartition) -> Outcome:
     try:
-        return broker.groups.ask(shard, request.frame, client_host(request), functools.partial(_respond, request))
+        finish = functools.partial(_respond, request)
+        return broker.groups.ask(shard, request.frame, client_host(request), finish, client=_client(broker, request))
     except (NotCoordinator, MessageTooLarge) as error:
         return _refuse(request, error)
+
+
+def _client(broker: Broker, request: Request) -> RelayedClient | None:
+    """Return who the client is, of the one request of which the coordinator has to know it."""
+    authorization = broker.authorization
+    if request.header.api_key != CONSUMER_GROUP_HEARTBEAT or authorization.is_super_user(request.principal):
+        return None
+    return RelayedClient(request.principal, authorization.rights_version)
 
 
 def _refuse(request: Request, error: KafkaError) -> Parts:

@@ -41,6 +41,7 @@ from ottla_broker.file_shares import share_files
 from ottla_broker.groups.group_topic import GroupTopicCreation
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.groups.shard_log_access import ShardLogAccess
+from ottla_broker.groups.topic_rights import TopicRights
 from ottla_broker.links.epoch_raising import EpochRaising
 from ottla_broker.links.group_rewind import GroupRewind
 from ottla_broker.links.keeper_assembly import start_keepers
@@ -252,7 +253,11 @@ async def _open_broker(
     feed, controller = place.feed, place.controller
     replication = await _start_replication(config, place, clock, closing, peers)
     groups = GroupRelay(
-        feed, config.node_id, ShardLogAccess(replication.partitions, lambda: feed.state, clock), tls=tls
+        feed,
+        config.node_id,
+        ShardLogAccess(replication.partitions, lambda: feed.state, clock),
+        tls=tls,
+        topic_rights=TopicRights(place.authorization.may_describe),
     )
     groups.start()
     closing.push_async_callback(groups.close)

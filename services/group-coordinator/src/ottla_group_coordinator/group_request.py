@@ -18,6 +18,8 @@ class GroupRequest:
         only_forward: of an OffsetCommit, that no offset goes back: what is not behind the present one counts as
             stored.
         sets_all_back: of an OffsetCommit, that it is for all groups of the shard; see `offsets.setting_back`.
+        visible_topics: of a ConsumerGroupHeartbeat, the topics that the member may describe among those that its
+            regular expression matches; None where it may describe all, or has none.
     """
 
     token: Token
@@ -28,6 +30,7 @@ class GroupRequest:
     message: Any
     only_forward: bool = False
     sets_all_back: bool = False
+    visible_topics: frozenset[str] | None = None
 
     @property
     def tells_what_is_stored(self) -> bool:

@@ -6,16 +6,19 @@ from collections.abc import Callable
 import structlog
 from kio.index import KioIndexError
 
+from ottla_core.background import start_detached
 from ottla_core.errors import InvalidRequest, KafkaError, UnsupportedVersion
 from ottla_core.rpc.group_relay import ALL_SHARDS, shard_in
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.frequent_requests import read_frequent_request
-from ottla_core.wire.group_responses import LIST_GROUPS, OFFSET_COMMIT, OFFSET_FETCH
+from ottla_core.wire.group_responses import CONSUMER_GROUP_HEARTBEAT, LIST_GROUPS, OFFSET_COMMIT, OFFSET_FETCH
 from ottla_core.wire.messages import message_codec, read_request_header
+from ottla_group_coordinator.describable_topics import Asker, DescribableTopics, RightsUnknown
+from ottla_group_coordinator.errors import InvalidRegularExpression
 from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.runtime.coordinator_counts import CoordinatorCounts
-from ottla_group_coordinator.runtime.errors import NotCoordinator
-from ottla_group_coordinator.runtime.relay_stream import RelayStream
+from ottla_group_coordinator.runtime.errors import CoordinatorLoadInProgress, NotCoordinator
+from ottla_group_coordinator.runtime.relay_stream import RelayStream, StreamClosed
 from ottla_group_coordinator.runtime.requests_awaiting_state import RequestsAwaitingState
 from ottla_group_coordinator.runtime.shard_table import ShardTable
 from ottla_group_coordinator.runtime.waiting_request import UNANSWERABLE, RelayedRequest, WaitingRequest
@@ -49,6 +52,7 @@ class RequestRouter:
         self._seen_revision = seen_revision
         self._counts = counts
         self._tokens = itertools.count()
+        self._describable = DescribableTopics()
 
     def take(self, stream: RelayStream, frame_id: int, relayed: pb.GroupRequest) -> None:
         """Take a request that came on a stream; it is answered there, now or later."""
@@ -88,8 +92,46 @@ class RequestRouter:
             list_all_shards(waiting, request, self._shards.owned_of(shard.topic), self._tokens)
         elif header.api_key in NAMES_TOPICS and relayed.topics_revision > self._seen_revision():
             self.awaiting_state.hold(relayed.topics_revision, shard, waiting)
+        elif header.api_key == CONSUMER_GROUP_HEARTBEAT and relayed.HasField("principal"):
+            self._submit_with_view(shard, waiting, request, stream, relayed)
         else:
             self._submit(shard, waiting)
+
+    def _submit_with_view(
+        self,
+        shard: TopicPartition,
+        waiting: WaitingRequest,
+        request: GroupRequest,
+        stream: RelayStream,
+        relayed: pb.GroupRequest,
+    ) -> None:
+        """Submit a heartbeat with what its client may describe, once that is known."""
+        runtime = self._shards.get(shard)
+        if runtime is None or runtime.shard is None:
+            self._submit(shard, waiting)
+            return
+        try:
+            topics = self._describable.matches(runtime.shard, request)
+        except InvalidRegularExpression:  # which the shard refuses
+            topics = None
+        if topics is None:
+            self._submit(shard, waiting)
+            return
+        asker, version = Asker.of(stream, relayed), relayed.rights_version
+        request.visible_topics = self._describable.visible(asker, version, topics)
+        if request.visible_topics is not None:
+            self._submit(shard, waiting)
+            return
+
+        async def ask() -> None:
+            try:
+                request.visible_topics = await self._describable.ask(stream, asker, version, topics)
+            except (RightsUnknown, StreamClosed) as error:
+                self._refuse(waiting, CoordinatorLoadInProgress(str(error)))
+            else:
+                self._submit(shard, waiting)
+
+        start_detached("rights of a client", ask(), broker=stream.broker_id)
 
     def _submit(self, shard: TopicPartition, waiting: WaitingRequest) -> None:
         runtime = self._shards.get(shard)

@@ -13,7 +13,7 @@ class Frames(_message.Message):
     def __init__(self, frames: _Optional[_Iterable[_Union[Frame, _Mapping]]] = ...) -> None: ...
 
 class Frame(_message.Message):
-    __slots__ = ("id", "group_request", "group_response", "log_append", "log_appended", "log_read", "log_records", "log_ends_question", "log_ends")
+    __slots__ = ("id", "group_request", "group_response", "log_append", "log_appended", "log_read", "log_records", "log_ends_question", "log_ends", "topic_rights_question", "topic_rights")
     ID_FIELD_NUMBER: _ClassVar[int]
     GROUP_REQUEST_FIELD_NUMBER: _ClassVar[int]
     GROUP_RESPONSE_FIELD_NUMBER: _ClassVar[int]
@@ -23,6 +23,8 @@ class Frame(_message.Message):
     LOG_RECORDS_FIELD_NUMBER: _ClassVar[int]
     LOG_ENDS_QUESTION_FIELD_NUMBER: _ClassVar[int]
     LOG_ENDS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_RIGHTS_QUESTION_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_RIGHTS_FIELD_NUMBER: _ClassVar[int]
     id: int
     group_request: GroupRequest
     group_response: GroupResponse
@@ -32,10 +34,12 @@ class Frame(_message.Message):
     log_records: LogRecords
     log_ends_question: LogEndsQuestion
     log_ends: LogEnds
-    def __init__(self, id: _Optional[int] = ..., group_request: _Optional[_Union[GroupRequest, _Mapping]] = ..., group_response: _Optional[_Union[GroupResponse, _Mapping]] = ..., log_append: _Optional[_Union[LogAppend, _Mapping]] = ..., log_appended: _Optional[_Union[LogAppended, _Mapping]] = ..., log_read: _Optional[_Union[LogRead, _Mapping]] = ..., log_records: _Optional[_Union[LogRecords, _Mapping]] = ..., log_ends_question: _Optional[_Union[LogEndsQuestion, _Mapping]] = ..., log_ends: _Optional[_Union[LogEnds, _Mapping]] = ...) -> None: ...
+    topic_rights_question: TopicRightsQuestion
+    topic_rights: TopicRights
+    def __init__(self, id: _Optional[int] = ..., group_request: _Optional[_Union[GroupRequest, _Mapping]] = ..., group_response: _Optional[_Union[GroupResponse, _Mapping]] = ..., log_append: _Optional[_Union[LogAppend, _Mapping]] = ..., log_appended: _Optional[_Union[LogAppended, _Mapping]] = ..., log_read: _Optional[_Union[LogRead, _Mapping]] = ..., log_records: _Optional[_Union[LogRecords, _Mapping]] = ..., log_ends_question: _Optional[_Union[LogEndsQuestion, _Mapping]] = ..., log_ends: _Optional[_Union[LogEnds, _Mapping]] = ..., topic_rights_question: _Optional[_Union[TopicRightsQuestion, _Mapping]] = ..., topic_rights: _Optional[_Union[TopicRights, _Mapping]] = ...) -> None: ...
 
 class GroupRequest(_message.Message):
-    __slots__ = ("shard", "frame", "client_host", "topics_revision", "only_forward", "sets_all_back", "topic")
+    __slots__ = ("shard", "frame", "client_host", "topics_revision", "only_forward", "sets_all_back", "topic", "principal", "rights_version")
     SHARD_FIELD_NUMBER: _ClassVar[int]
     FRAME_FIELD_NUMBER: _ClassVar[int]
     CLIENT_HOST_FIELD_NUMBER: _ClassVar[int]
@@ -43,6 +47,8 @@ class GroupRequest(_message.Message):
     ONLY_FORWARD_FIELD_NUMBER: _ClassVar[int]
     SETS_ALL_BACK_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    RIGHTS_VERSION_FIELD_NUMBER: _ClassVar[int]
     shard: int
     frame: bytes
     client_host: str
@@ -50,7 +56,17 @@ class GroupRequest(_message.Message):
     only_forward: bool
     sets_all_back: bool
     topic: str
-    def __init__(self, shard: _Optional[int] = ..., frame: _Optional[bytes] = ..., client_host: _Optional[str] = ..., topics_revision: _Optional[int] = ..., only_forward: _Optional[bool] = ..., sets_all_back: _Optional[bool] = ..., topic: _Optional[str] = ...) -> None: ...
+    principal: Principal
+    rights_version: int
+    def __init__(self, shard: _Optional[int] = ..., frame: _Optional[bytes] = ..., client_host: _Optional[str] = ..., topics_revision: _Optional[int] = ..., only_forward: _Optional[bool] = ..., sets_all_back: _Optional[bool] = ..., topic: _Optional[str] = ..., principal: _Optional[_Union[Principal, _Mapping]] = ..., rights_version: _Optional[int] = ...) -> None: ...
+
+class Principal(_message.Message):
+    __slots__ = ("kind", "name")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    name: str
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
 
 class GroupResponse(_message.Message):
     __slots__ = ("frame",)
@@ -118,6 +134,22 @@ class LogEndsQuestion(_message.Message):
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedCompositeFieldContainer[LogEndsQuestion.Topic]
     def __init__(self, topics: _Optional[_Iterable[_Union[LogEndsQuestion.Topic, _Mapping]]] = ...) -> None: ...
+
+class TopicRightsQuestion(_message.Message):
+    __slots__ = ("principal", "client_host", "topics")
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_HOST_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    principal: Principal
+    client_host: str
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, principal: _Optional[_Union[Principal, _Mapping]] = ..., client_host: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class TopicRights(_message.Message):
+    __slots__ = ("describable",)
+    DESCRIBABLE_FIELD_NUMBER: _ClassVar[int]
+    describable: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, describable: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class LogEnds(_message.Message):
     __slots__ = ("high_watermarks",)

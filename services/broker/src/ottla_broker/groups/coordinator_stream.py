@@ -12,6 +12,7 @@ from grpc import aio
 
 from ottla_broker.groups.relay_session import RelaySession
 from ottla_broker.groups.shard_log_access import ShardLogAccess
+from ottla_broker.groups.topic_rights import TopicRights
 from ottla_core.background import start_detached, start_recurring
 from ottla_core.cluster.state.model import Member
 from ottla_core.rpc.dialing import dial
@@ -51,8 +52,10 @@ class CoordinatorStream:
         shard_log: ShardLogAccess,
         *,
         tls: "RpcTls | None" = None,
+        topic_rights: TopicRights | None = None,
     ) -> None:
         self.coordinator = coordinator
+        self._topic_rights = topic_rights
         self.broker_epoch = broker_epoch
         self.session: RelaySession | None = None
         self._broker_id = broker_id
@@ -104,7 +107,7 @@ class CoordinatorStream:
         reason = "the coordinator has ended the stream"
         try:
             await call.wait_for_connection()
-            session = self.session = RelaySession(self._shard_log)
+            session = self.session = RelaySession(self._shard_log, self._topic_rights)
             was_open = True
             logger.info("connected to a group coordinator", id=coordinator.id, address=coordinator.rpc_address)
             sending = start_detached("group relay sending", _send(session, call))

@@ -14,6 +14,7 @@ from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.groups.relay_session import Finish, RelaySession
 from ottla_broker.groups.routing import owner_of, owners
 from ottla_broker.groups.shard_log_access import ShardLogAccess
+from ottla_broker.groups.topic_rights import RelayedClient, TopicRights
 from ottla_core.background import start_detached
 from ottla_core.cluster.state.model import ClusterState, Member
 from ottla_core.cluster.view.feed import ClusterStateFeed
@@ -51,13 +52,20 @@ class GroupRelay:
     """
 
     def __init__(
-        self, feed: ClusterStateFeed, broker_id: int, shard_log: ShardLogAccess, *, tls: "RpcTls | None" = None
+        self,
+        feed: ClusterStateFeed,
+        broker_id: int,
+        shard_log: ShardLogAccess,
+        *,
+        tls: "RpcTls | None" = None,
+        topic_rights: TopicRights | None = None,
     ) -> None:
         self.shard_log = shard_log
         self.streams: dict[int, CoordinatorStream] = {}
         self._feed = feed
         self._broker_id = broker_id
         self._tls = tls
+        self._topic_rights = topic_rights
         self._retired: set[asyncio.Task[None]] = set()
         self._retired_count = 0
         self._topics_revision = 0
@@ -109,6 +117,7 @@ class GroupRelay:
         *,
         only_forward: bool = False,
         sets_all_back: bool = False,
+        client: RelayedClient | None = None,
     ) -> CallbackAnswer[T]:
         """Pass a request on to the owner of a shard; see `RelaySession.ask`.
 
@@ -124,6 +133,7 @@ class GroupRelay:
             finish,
             only_forward=only_forward,
             sets_all_back=sets_all_back,
+            client=client,
         )
 
     async def ask_all(self, frame: bytes, client_host: str) -> list[bytes]:
@@ -150,6 +160,7 @@ class GroupRelay:
         *,
         only_forward: bool = False,
         sets_all_back: bool = False,
+        client: RelayedClient | None = None,
     ) -> CallbackAnswer[T]:
         if len(frame) > FRAME_BYTES_MAX:
             raise MessageTooLarge(f"a request of {len(frame)} bytes about groups; {FRAME_BYTES_MAX} is the most")
@@ -161,6 +172,7 @@ class GroupRelay:
             finish,
             only_forward=only_forward,
             sets_all_back=sets_all_back,
+            client=client,
         )
 
     def _session_with(self, owner: Member) -> RelaySession:
@@ -187,7 +199,12 @@ class GroupRelay:
         for coordinator_id, coordinator in state.coordinators.items():
             if coordinator_id not in self.streams:
                 self.streams[coordinator_id] = CoordinatorStream(
-                    coordinator, self._broker_id, broker.epoch, self.shard_log, tls=self._tls
+                    coordinator,
+                    self._broker_id,
+                    broker.epoch,
+                    self.shard_log,
+                    tls=self._tls,
+                    topic_rights=self._topic_rights,
                 )
 
     def _retire(self, coordinator_id: int) -> None:

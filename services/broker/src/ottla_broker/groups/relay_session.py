@@ -14,6 +14,7 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.callback_answer import CallbackAnswer
 from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.groups.shard_log_access import ShardLogAccess
+from ottla_broker.groups.topic_rights import RelayedClient, TopicRights
 from ottla_core.background import start_detached
 from ottla_core.rpc.frame_queue import FrameQueue
 from ottla_core.shards import GROUP_TOPIC
@@ -76,8 +77,9 @@ class RelaySession:
         relayed_count: requests of clients that were passed on.
     """
 
-    def __init__(self, shard_log: ShardLogAccess) -> None:
+    def __init__(self, shard_log: ShardLogAccess, topic_rights: TopicRights | None = None) -> None:
         self.outgoing = FrameQueue()
+        self._topic_rights = topic_rights
         self.relayed_count = 0
         self._shard_log = shard_log
         self._last_id = 0
@@ -100,6 +102,7 @@ class RelaySession:
         *,
         only_forward: bool = False,
         sets_all_back: bool = False,
+        client: RelayedClient | None = None,
     ) -> CallbackAnswer[T]:
         """Pass a client's request on.
 
@@ -112,6 +115,7 @@ class RelaySession:
                 the answer would cost more than all the rest of the way.)
             only_forward: of an OffsetCommit, that no offset goes back.
             sets_all_back: of an OffsetCommit, that no group of the shard is to be further.
+            client: of a ConsumerGroupHeartbeat, who the client is, unless it may see all topics.
 
         Raises:
             NotCoordinator: too much waits for the coordinator.
@@ -137,6 +141,9 @@ class RelaySession:
             request.only_forward = True
         if sets_all_back:
             request.sets_all_back = True
+        if client is not None:
+            request.principal.kind, request.principal.name = client.principal.kind, client.principal.name
+            request.rights_version = client.rights_version
         return relayed
 
     def receive(self, frames: pb.Frames) -> None:
@@ -147,6 +154,9 @@ class RelaySession:
                     waiting = self._waiting.pop(frame.id, None)
                     if waiting is not None:
                         waiting.take(frame.group_response.frame)
+                case "topic_rights_question" if self._topic_rights is not None:
+                    if len(self._log_requests) < LOG_REQUESTS_MAX:  # else the coordinator goes on without an answer
+                        self._start(self._tell_rights(frame.id, self._topic_rights, frame.topic_rights_question))
                 case "log_append" | "log_read" if len(self._log_requests) >= LOG_REQUESTS_MAX:
                     self.outgoing.put(_overloaded(frame))
                 case "log_append":
@@ -186,6 +196,9 @@ class RelaySession:
 
     async def _append_later(self, request_id: int, answer: Coroutine[None, None, pb.LogAppended]) -> None:
         self.outgoing.put(pb.Frame(id=request_id, log_appended=await answer))
+
+    async def _tell_rights(self, request_id: int, rights: TopicRights, question: pb.TopicRightsQuestion) -> None:
+        self.outgoing.put(pb.Frame(id=request_id, topic_rights=await rights.answer(question)))
 
     async def _read(self, request_id: int, request: pb.LogRead) -> None:
         async with self._reads:

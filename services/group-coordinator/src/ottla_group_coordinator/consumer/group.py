@@ -67,6 +67,8 @@ class ConsumerGroup(Group):
         doubted_since_ms: since when members, by id, do not report what they have and shall give up; not kept in the
             log.
         reported: the partitions that members, by id, have reported last; not kept in the log.
+        visible: the topics that members, by id, may describe of those that their expressions match, None for all;
+            not kept in the log, so nothing is known of members that have sent nothing since the group was loaded.
         loaded_ms: when the group was loaded, as deadlines are counted; None if it has come into being since.
     """
 
@@ -85,6 +87,7 @@ class ConsumerGroup(Group):
         self.checked_topics: object = None
         self.doubted_since_ms: dict[str, int] = {}
         self.reported: dict[str, Partitions] = {}
+        self.visible: dict[str, frozenset[str] | None] = {}
         self.loaded_ms: int | None = None
         self._owners: dict[UUID, dict[int, str]] = {}
         self._expression_subscribers: Counter[str] = Counter()
@@ -200,11 +203,16 @@ class ConsumerGroup(Group):
     # Subscriptions and partitions
 
     def subscription(self, member: ConsumerMember) -> frozenset[str]:
-        """Return the names of the topics that a member subscribes to, by name or by its regular expression."""
+        """Return the names of the topics that a member subscribes to, by name or by its regular expression.
+
+        Of what the expression matches, only topics that the member may describe.
+        """
         resolved = self.expressions.get(member.subscribed_topic_regex)
         if resolved is None:
             return member.subscribed_topic_names
-        return resolved.topics | member.subscribed_topic_names if member.subscribed_topic_names else resolved.topics
+        visible = self.visible.get(member.member_id)
+        topics = resolved.topics if visible is None else resolved.topics & visible
+        return topics | member.subscribed_topic_names if member.subscribed_topic_names else topics
 
     def subscribed_topics(self) -> frozenset[str]:
         """Return the names of the topics that any member subscribes to; some may not exist."""
@@ -266,6 +274,7 @@ class ConsumerGroup(Group):
         """Take a member out of the group."""
         self.doubted_since_ms.pop(member_id, None)
         self.reported.pop(member_id, None)
+        self.visible.pop(member_id, None)
         member = self.members.pop(member_id, None)
         if member is not None:
             self._forget(member)

@@ -25,6 +25,7 @@ from ottla_group_coordinator.consumer.membership import (
     check_storable,
     has_same_subscription,
     is_state_known,
+    note_visible_topics,
     replace_static_member,
     succeed,
     update_member,
@@ -45,6 +46,8 @@ class Heartbeat:
 
     Attributes:
         owned: the partitions that it owns.
+        visible_topics: among the topics that its regular expression matches, those that it may describe; None: all.
+            Not the member says this but the broker's authorizer, of every heartbeat.
     """
 
     group_id: str
@@ -59,6 +62,7 @@ class Heartbeat:
     subscribed_topic_regex: str | None = None
     server_assignor: str | None = None
     owned: Partitions | None = None
+    visible_topics: frozenset[str] | None = None
 
     @property
     def is_joining(self) -> bool:
@@ -120,7 +124,8 @@ def take(shard: ShardState, turn: Turn, heartbeat: Heartbeat) -> Beat:
     if replaced is not None:
         assert known is not None, "who takes a place has what was there"
         replace_static_member(shard, turn, group, replaced, known)
-    update_member(shard, turn, group, known, said)
+    has_view_changed = note_visible_topics(shard, group, said.member_id, heartbeat.visible_topics)
+    update_member(shard, turn, group, known, said, has_view_changed=has_view_changed)
     # Who joins has given up everything; who subscribes to something else must not be told again to own what it left.
     may_be_behind = not heartbeat.is_joining and known is not None and has_same_subscription(known, said)
     member = bring_forward(shard, turn, group, said, heartbeat.owned, may_be_behind=may_be_behind)

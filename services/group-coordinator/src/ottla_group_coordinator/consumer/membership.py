@@ -85,17 +85,58 @@ def replace_static_member(
 
 
 def update_member(
-    shard: ShardState, turn: Turn, group: ConsumerGroup, former: ConsumerMember | None, member: ConsumerMember
+    shard: ShardState,
+    turn: Turn,
+    group: ConsumerGroup,
+    former: ConsumerMember | None,
+    member: ConsumerMember,
+    *,
+    has_view_changed: bool = False,
 ) -> None:
-    """Store what a member says of itself if that is new, and raise the group epoch if it calls for it."""
+    """Store what a member says of itself if that is new, and raise the group epoch if it calls for it.
+
+    Args:
+        shard: of the group.
+        turn: takes the records.
+        group: whose member it is.
+        former: the member as it was; None if it is new.
+        member: as it is.
+        has_view_changed: whether it may describe other topics than before.
+    """
     if member is not former:
         shard.write(turn, *metadata_record(group.group_id, member))
     has_subscription_changed = former is None or not has_same_subscription(former, member)
     has_expression_changed = bool(group.expressions or group.subscribed_expressions) and update_expressions(
         shard, turn, group
     )
-    if group.epoch == 0 or has_subscription_changed or has_expression_changed or have_topics_changed(shard, group):
+    has_changed = has_subscription_changed or has_expression_changed or has_view_changed
+    if group.epoch == 0 or has_changed or have_topics_changed(shard, group):
         raise_epoch(shard, turn, group)
+
+
+def note_visible_topics(
+    shard: ShardState, group: ConsumerGroup, member_id: str, visible: frozenset[str] | None
+) -> bool:
+    """Take up which topics a member may describe of those that its expression matches; None: all.
+
+    This is not kept in the log. Of a group that was loaded since, a member's target says whether it was made by
+    another view: a member is told nothing before its own heartbeat has said what it may see.
+
+    Returns:
+        Whether the target has to be made anew for it.
+    """
+    if member_id in group.visible:
+        former = group.visible[member_id]
+        group.visible[member_id] = visible
+        return former != visible
+    group.visible[member_id] = visible
+    if visible is None:
+        return False
+    member = group.members.get(member_id)
+    permitted = visible if member is None else visible | member.subscribed_topic_names
+    target = group.target.get(member_id, NO_PARTITIONS)
+    topics = (shard.cluster_state.topics_by_id.get(topic_id) for topic_id in target)
+    return any(topic is not None and topic.name not in permitted for topic in topics)
 
 
 def has_same_subscription(former: ConsumerMember, member: ConsumerMember) -> bool:

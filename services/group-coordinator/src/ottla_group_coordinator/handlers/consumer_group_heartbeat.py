@@ -103,6 +103,7 @@ def _read(shard: ShardState, request: GroupRequest, message: ConsumerGroupHeartb
         subscribed_topic_regex=message.subscribed_topic_regex,
         server_assignor=message.server_assignor,
         owned=None if message.topic_partitions is None else from_topics(message.topic_partitions),
+        visible_topics=request.visible_topics,
     )
 
 

@@ -89,6 +89,16 @@ class RelayStream:
         asked.add_done_callback(lambda _: self._asked.pop(number, None))
         return asked
 
+    def ask_rights(self, question: pb.TopicRightsQuestion) -> asyncio.Future[pb.TopicRights]:
+        """Ask which topics a client may describe; the future fails with `StreamClosed` if the stream ends before.
+
+        A future that is given up is forgotten here as well.
+        """
+        asked = self._ask(pb.Frame(topic_rights_question=question))
+        number = self._last_ask
+        asked.add_done_callback(lambda _: self._asked.pop(number, None))
+        return asked
+
     async def run(self, messages: AsyncIterable[pb.Frames], write: Callable[[pb.Frames], Awaitable[None]]) -> None:
         """Carry frames both ways until the broker ends the stream, it breaks, or it is closed."""
         parts: tuple[Coroutine[Any, Any, object], ...] = (
@@ -165,6 +175,8 @@ class RelayStream:
                 self._settle(frame.id, frame.log_records)
             case "log_ends":
                 self._settle(frame.id, frame.log_ends)
+            case "topic_rights":
+                self._settle(frame.id, frame.topic_rights)
             case other:
                 log.warning("unexpected frame is ignored", broker=self.broker_id, content=other)
 
