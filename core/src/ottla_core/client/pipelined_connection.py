@@ -3,11 +3,13 @@
 The caller gives the bytes of a request's body and a function that takes the bytes of the answer; nothing but headers
 is encoded or decoded here. A broker answers in order, so an answer belongs to the oldest request without one. Between
 the socket and the caller there are neither futures nor streams: at a request per batch they would cost more than the
-batch.
+batch. What is sent in one turn of the event loop, or while answers are handed over that were read together, becomes
+one call of the system, which costs more than all else.
 
 What arrives goes into a small buffer. The rest of a frame that does not fit there is received right into a buffer of
-the frame's own (`frame_buffers.py`). An answer can be wanted *owned*: then nobody else uses the memory in which it
-lies while there is a view of it, so the caller may keep it and write into it; otherwise it is gone after the call.
+the frame's own (`frame_buffers.py`), in few large pieces (`receive_threshold.py`). An answer can be wanted *owned*:
+then nobody else uses the memory in which it lies while there is a view of it, so the caller may keep it and write
+into it; otherwise it is gone after the call.
 
 A connection that is lost tells all who wait, once each.
 """
@@ -24,6 +26,7 @@ from ottla_core.client.errors import CLOSED_THERE, NO_ANSWER, AuthenticationFail
 from ottla_core.client.frame_buffers import FrameBuffers
 from ottla_core.client.framing import LENGTH_SIZE, CorrelationIds, response_size
 from ottla_core.client.protocol import RESPONSE_BYTES_MAX, ClientProtocol
+from ottla_core.client.receive_threshold import ReceiveThreshold
 from ottla_core.client.security import ClientSecurity
 from ottla_core.client.tls import tls_problem
 from ottla_core.errors import InvalidResponse
@@ -58,20 +61,25 @@ class PipelinedConnection(asyncio.BufferedProtocol):
     Attributes:
         address: HOST:PORT, for messages.
         closed: whether nothing can be sent any more.
+        after_answers: called after all answers were handed over that were read together, or all losses. It must not
+            raise.
     """
 
     def __init__(self, address: str, client_id: str, protocol: ClientProtocol, buffers: FrameBuffers) -> None:
         self.address = address
         self.closed = False
+        self.after_answers: Callable[[], None] | None = None
         self._protocol = protocol
-        name = client_id.encode()
-        self._client_id = name
+        self._client_id = client_id.encode()
+        self._client_id_and_no_tags = self._client_id + b"\0"
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._correlation_ids = CorrelationIds()
         self._expected: deque[_Expected] = deque()
         self._unsent: list[Buffer] = []
+        self._is_handing_over = False
         self._is_plain = False
+        self._threshold: ReceiveThreshold | None = None
         self._buffers = buffers
         self._small = memoryview(bytearray(SMALL_BUFFER_BYTES))
         self._filled = 0
@@ -184,20 +192,18 @@ class PipelinedConnection(asyncio.BufferedProtocol):
             raise Unreachable(f"{self.address} (the connection is closed)")
         assert len(self._expected) < UNANSWERED_MAX, "too many requests under way"
         correlation_id = self._correlation_ids.next()
-        name = self._client_id
-        head = b"%b\0" % name if is_flexible else name
+        head = self._client_id_and_no_tags if is_flexible else self._client_id
         size = _HEADER.size - LENGTH_SIZE + len(head) + sum(map(len, body))
-        prefix = _HEADER.pack(size, api_key, version, correlation_id, len(name))
+        prefix = _HEADER.pack(size, api_key, version, correlation_id, len(self._client_id))
         deadline_s = self._loop.time() + timeout_s
         self._expect(_Expected(correlation_id, receiver, is_owned, deadline_s))
-        # What is sent in one turn of the event loop becomes one call of the system, which costs more than all else.
-        if not self._unsent:
+        if not self._unsent and not self._is_handing_over:
             self._loop.call_soon(self._flush)
         self._unsent += (prefix, head, *body)
 
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []
-        if self.closed or self._transport is None:
+        if not unsent or self.closed or self._transport is None:
             return
         if self._is_plain:
             self._transport.writelines(unsent)  # on uvloop the kernel gathers the pieces, and nothing is copied
@@ -270,23 +276,37 @@ class PipelinedConnection(asyncio.BufferedProtocol):
         """Return where the next bytes go; called by the event loop."""
         if self._frame is not None:
             return self._frame[self._received :]
-        return self._small[self._filled :]
+        return self._small[self._filled :] if self._filled else self._small
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take what has arrived; called by the event loop."""
         if self.closed:
             return
-        if (frame := self._frame) is not None:
-            self._received += nbytes
-            if self._received == len(frame):
-                self._frame = None
-                self._hand_over(frame)
-            return
-        self._filled += nbytes
+        self._is_handing_over = True
         try:
-            self._take_frames()
+            if self._frame is not None:
+                self._take_piece(self._frame, nbytes)
+            else:
+                self._filled += nbytes
+                self._take_frames()
+            if self.after_answers is not None:
+                self.after_answers()
         except InvalidResponse:
             self._lose(Unreachable(f"{self.address} (what listens there does not speak Kafka's protocol)"))
+        finally:
+            self._is_handing_over = False
+        if self._unsent:
+            self._flush()
+
+    def _take_piece(self, frame: memoryview, size_bytes: int) -> None:
+        """Go on with a large frame, and hand it over if it is complete."""
+        self._received += size_bytes
+        missing_bytes = len(frame) - self._received
+        if self._threshold is not None:
+            self._threshold.expect(missing_bytes)
+        if not missing_bytes:
+            self._frame = None
+            self._hand_over(frame)
 
     def eof_received(self) -> bool:
         """Have the transport closed; called by the event loop."""
@@ -317,7 +337,8 @@ class PipelinedConnection(asyncio.BufferedProtocol):
             start = end
         if start:
             rest = filled - start
-            small[:rest] = bytes(small[start:filled])
+            if rest:
+                small[:rest] = bytes(small[start:filled])
             self._filled = rest
 
     def _begin_large(self, size: int, beginning: memoryview) -> None:
@@ -325,6 +346,11 @@ class PipelinedConnection(asyncio.BufferedProtocol):
         self._received = len(beginning)
         self._frame[: self._received] = beginning
         self._filled = 0
+        if self._threshold is None and self._is_plain and self._transport is not None:
+            # With TLS it is not known how many bytes of the socket a frame takes.
+            self._threshold = ReceiveThreshold(self._transport.get_extra_info("socket").dup())
+        if self._threshold is not None:
+            self._threshold.expect(size - self._received)
 
     def _hand_over(self, answer: memoryview) -> None:
         """Call who waits for this answer."""
@@ -349,6 +375,10 @@ class PipelinedConnection(asyncio.BufferedProtocol):
             self._timer.cancel()
         if self._transport is not None:
             self._transport.abort()  # nothing that has not been sent is worth waiting for
+        if self._threshold is not None:
+            self._threshold.close()
         expected, self._expected = self._expected, deque()
         for each in expected:
             each.receiver(reason)
+        if self.after_answers is not None:
+            self.after_answers()

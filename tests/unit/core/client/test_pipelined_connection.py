@@ -145,6 +145,67 @@ async def test_large_answers_that_are_kept_stay_as_they_are_while_others_use_mem
         assert buffers.size_bytes < 60 * 300_000 // 2, "most answers lay where others had lain"
 
 
+def test_a_large_answer_that_arrives_in_many_pieces_is_read_in_few():
+    pieces, piece_bytes = 200, 5000
+
+    async def trickle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            correlation_id, _ = await read_request(reader)
+            sent = answer(correlation_id, bytes(pieces * piece_bytes))
+            for start in range(0, len(sent), piece_bytes):
+                writer.write(sent[start : start + piece_bytes])
+                await writer.drain()
+                for _ in range(3):  # so that the connection has its turn, if it is woken
+                    await asyncio.sleep(0)
+
+    async def ask() -> None:
+        async with connected(trickle) as connection:
+            reads = 0
+            take_piece = connection._take_piece
+
+            def count(frame: memoryview, size_bytes: int) -> None:
+                nonlocal reads
+                reads += 1
+                take_piece(frame, size_bytes)
+
+            connection._take_piece = count  # type: ignore[method-assign]
+            found: list[bytes | Lost] = []
+            for number in range(1, 4):
+                send(connection, b"", found)
+                await eventually_async(lambda: len(found) == number, "it is answered")  # noqa: B023
+            assert [len(each) for each in found if isinstance(each, bytes)] == 3 * [pieces * piece_bytes]
+            assert reads < 3 * pieces / 5, "it is not woken for each piece"
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(ask())
+
+
+async def test_what_follows_from_answers_is_done_once_for_all_that_are_read_together():
+    async def answer_three_together(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            asked = [await read_request(reader) for _ in range(3)]
+            writer.write(b"".join(answer(*each) for each in asked))
+
+    async with connected(answer_three_together) as connection:
+        found: list[bytes | Lost] = []
+        seen: list[int] = []
+
+        def after_answers() -> None:
+            seen.append(len(found))
+            if len(seen) == 1:
+                for _ in range(3):
+                    send(connection, b"more", found)
+
+        connection.after_answers = after_answers
+        for _ in range(3):
+            send(connection, b"first", found)
+        await eventually_async(lambda: len(found) == 6, "all are answered")
+        assert seen == [3, 6]
+        send(connection, b"lost", found)
+        connection.close()
+        assert seen == [3, 6, 7]
+
+
 def test_on_uvloop_thousands_of_pieces_arrive_in_their_order_however_slowly_they_are_read():
     chosen = random.Random(2)
     pieces = [memoryview(chosen.randbytes(chosen.choice((0, 3, 20_000)))) for _ in range(3000)]
