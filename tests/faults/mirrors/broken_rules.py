@@ -40,7 +40,7 @@ def failed_batches_are_passed_over() -> None:
 
     def pass_over(self: PartitionCopy) -> None:
         assert self.first is not None
-        self.needed = Needed(Need.REFUSED, self.first.batch.base_offset, "")
+        self.needed = Needed(Need.REFUSED, self.first.base_offset, "")
         PartitionCopy.pass_over(self)
 
     replace_rule(PartitionCopy, "repeat", pass_over)
@@ -48,13 +48,13 @@ def failed_batches_are_passed_over() -> None:
 
 def maps_without_strangers() -> None:
     """A mirror worker takes it that nobody else writes to its copies, and counts their offsets itself."""
-    from ottla_mirror.copy.partition_copy import OutgoingBatch, PartitionCopy  # noqa: PLC0415 - only for the worker
+    from ottla_mirror.copy.partition_copy import PartitionCopy  # noqa: PLC0415 - only for the worker
 
     acknowledged = PartitionCopy.on_acknowledged
 
-    def count(self: PartitionCopy, entry: OutgoingBatch, target_offset: int) -> None:
-        is_next = target_offset >= 0 and entry is self.first
-        acknowledged(self, entry, self.map.target_end if is_next else target_offset)
+    def count(self: PartitionCopy, target_offset: int) -> None:
+        is_next = target_offset >= 0 and not self.has_failed
+        acknowledged(self, self.map.target_end if is_next else target_offset)
 
     replace_rule(PartitionCopy, "on_acknowledged", count)
 

@@ -24,7 +24,7 @@ from ottla_core.wire.record_batch import (
     parse_header,
 )
 from ottla_core.wire.records import Record, encode_batch, encode_record, iterate_records
-from ottla_mirror.copy.partition_copy import Need, OutgoingBatch, PartitionCopy
+from ottla_mirror.copy.partition_copy import Need, PartitionCopy
 from ottla_mirror.copy.partition_start import PartitionStart, cut_of, source_offset_of
 from ottla_mirror.copy.takeover import Pairing, TargetScan
 from ottla_mirror.offsets.stored_copy import Session, SessionName, StoredCopy, begun
@@ -252,8 +252,8 @@ class WorkerModel:
         self.source, self.target, self.store = source, target, store
         self.id = uuid4()
         self.copy: PartitionCopy | None = None
-        self.under_way: deque[tuple[OutgoingBatch, bytes]] = deque()
-        self.answers: deque[tuple[OutgoingBatch, ErrorCode, int]] = deque()
+        self.under_way: deque[bytes] = deque()
+        self.answers: deque[tuple[ErrorCode, int]] = deque()
         self.late: deque[bytes] = deque()
         self.looked_at: tuple[SessionName, int, int] | None = None
 
@@ -287,42 +287,41 @@ class WorkerModel:
         self.copy.take(records, aborted, high_watermark=self.source.end, last_stable_offset=self.source.stable_end)
 
     def send(self) -> None:
-        if self.copy is not None and (entry := self.copy.next_to_send()) is not None:
-            self.under_way.append((entry, bytes(entry.batch.data)))
+        if self.copy is not None:
+            self.under_way += (bytes(batch.data) for batch in self.copy.next_to_send(1))
 
     def arrive(self) -> None:
         if self.late:
             self.target.append(self.late.popleft())
         elif self.under_way:
-            entry, data = self.under_way.popleft()
-            self.answers.append((entry, *self.target.append(data)))
+            self.answers.append(self.target.append(self.under_way.popleft()))
 
     def answer(self) -> None:
         if not self.answers or self.copy is None:
             return
-        entry, error, offset = self.answers.popleft()
+        error, offset = self.answers.popleft()
         if error is ErrorCode.none:
-            self.copy.on_acknowledged(entry, offset)
+            self.copy.on_acknowledged(offset)
         else:
-            self.copy.on_failed(entry, error, "")
+            self.copy.on_failed(error, "")
 
     def refuse(self, error: ErrorCode) -> None:
         """The next batch under way is not taken, and so are those behind it."""
         if self.under_way:
-            entry, _ = self.under_way.popleft()
-            self.answers.append((entry, error, -1))
+            self.under_way.popleft()
+            self.answers.append((error, -1))
 
     def lose_connection(self, *, arrives_late: bool) -> None:
         if self.copy is None:
             return
         while self.answers:
-            entry, _, _ = self.answers.popleft()
-            self.copy.on_failed(entry, ErrorCode.none, "lost")
+            self.answers.popleft()
+            self.copy.on_failed(ErrorCode.none, "lost")
         while self.under_way:
-            entry, data = self.under_way.popleft()
+            data = self.under_way.popleft()
             if arrives_late:
                 self.late.append(data)
-            self.copy.on_failed(entry, ErrorCode.none, "lost")
+            self.copy.on_failed(ErrorCode.none, "lost")
 
     def save(self) -> None:
         if self.copy is not None:

@@ -7,7 +7,7 @@ Source of the layouts: Kafka's ProduceRequest.json and ProduceResponse.json.
 """
 
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -33,6 +33,10 @@ _ACKS_AND_TIMEOUT = struct.Struct(">hi")
 _TOPIC_ID = struct.Struct("16s")
 _PRODUCED_V3 = struct.Struct(">ihqq")
 _PRODUCED_V5 = struct.Struct(">ihqqq")
+
+_PARTITION_AND_SIZE = struct.Struct(">iBBB")
+_SIZE_OF_THREE_BYTES: Final = range(1 << 14, 1 << 21)
+"""Sizes that a varint takes three bytes for: those of most batches."""
 
 _ONE_TOPIC = struct.Struct(">ibb16sb")
 """How a response of version 13 begins that has one topic with fewer than 127 partitions."""
@@ -93,12 +97,54 @@ def produce_request_body(
         key = topic.bytes if isinstance(topic, UUID) else string(topic, flexible=flexible)
         before = key + array_length(len(partitions), flexible=flexible)
         for partition, batch in partitions:
-            length = unsigned_varint(len(batch) + 1) if flexible else INT32.pack(len(batch))
-            pieces += (before + INT32.pack(partition) + length, batch)
+            pieces += (before + _partition_and_size(partition, len(batch), flexible=flexible), batch)
             before = end
         pieces.append(before + end)
     pieces.append(end)
     return pieces
+
+
+def _partition_and_size(partition: int, size: int, *, flexible: bool) -> bytes:
+    if not flexible:
+        return INT32.pack(partition) + INT32.pack(size)
+    size += 1
+    if size in _SIZE_OF_THREE_BYTES:
+        return _PARTITION_AND_SIZE.pack(partition, size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14)
+    return INT32.pack(partition) + unsigned_varint(size)
+
+
+def read_accepted_in_order(
+    frame: memoryview, topic: UUID, partitions: Sequence[tuple[int, Buffer]]
+) -> list[tuple[int, int]] | None:
+    """Return base offset and log append time of each batch if a response is the usual one.
+
+    That is a response of version 13 to a request for one topic, in the order of that request, in which all batches
+    were accepted. Nearly all are.
+
+    Args:
+        frame: from its correlation id on.
+        topic: the id of the request's only topic.
+        partitions: of the request, with their batches.
+
+    Returns:
+        None if it is another response.
+    """
+    count = len(partitions)
+    is_of_that_size = len(frame) == _ONE_TOPIC.size + count * _ACCEPTED.size + _ONE_TOPIC_END.size
+    if not is_of_that_size or count > _ONE_TOPIC_PARTITIONS_MAX:
+        return None
+    _, tags, topics, topic_id, announced = _ONE_TOPIC.unpack_from(frame)
+    if tags != _NO_TAGS or topics != _ONE or announced != count + 1 or topic_id != topic.bytes:
+        return None
+    accepted: list[tuple[int, int]] = []
+    position = _ONE_TOPIC.size
+    for partition, _ in partitions:
+        found, error, base_offset, append_time_ms, _, rest = _ACCEPTED.unpack_from(frame, position)
+        if found != partition or error or rest != _NOTHING_MORE:
+            return None
+        accepted.append((base_offset, append_time_ms))
+        position += _ACCEPTED.size
+    return accepted
 
 
 def read_produce_response(frame: memoryview, version: int) -> list[ProduceOutcome]:
@@ -108,8 +154,6 @@ def read_produce_response(frame: memoryview, version: int) -> list[ProduceOutcom
         InvalidResponse: the bytes are no such response.
     """
     try:
-        if version == FIRST_VERSION_BY_TOPIC_ID:
-            return _read_all_accepted(frame) or _read(frame, version)
         return _read(frame, version)
     except (IndexError, struct.error):
         raise InvalidResponse(f"ProduceResponse v{version} ends before it is complete") from None
@@ -117,18 +161,6 @@ def read_produce_response(frame: memoryview, version: int) -> list[ProduceOutcom
         raise InvalidResponse(f"ProduceResponse v{version} has a string that is not UTF-8") from None
     except InvalidRequest as error:  # what the shared primitives raise
         raise InvalidResponse(f"malformed ProduceResponse v{version}: {error.message}") from None
-
-
-def _read_all_accepted(frame: memoryview) -> list[ProduceOutcome] | None:
-    """Return the outcomes of the usual response: one topic, of which all batches were accepted; None for another."""
-    count, rest = divmod(len(frame) - _ONE_TOPIC.size - _ONE_TOPIC_END.size, _ACCEPTED.size)
-    if rest or not 0 < count <= _ONE_TOPIC_PARTITIONS_MAX:
-        return None
-    _, tags, topics, topic_id, partitions = _ONE_TOPIC.unpack_from(frame)
-    if tags != _NO_TAGS or topics != _ONE or partitions != count + 1:
-        return None
-    accepted = _read_accepted(frame, _ONE_TOPIC.size, count, topic_id_of(topic_id))
-    return accepted if len(accepted) == count else None
 
 
 def _read(frame: memoryview, version: int) -> list[ProduceOutcome]:

@@ -18,6 +18,7 @@ from ottla_core.wire.raw_produce import (
     ProduceOutcome,
     TopicKey,
     produce_request_body,
+    read_accepted_in_order,
     read_produce_response,
 )
 
@@ -83,6 +84,32 @@ def test_a_response_about_one_batch_is_read_like_any_other(version: int):
         frame = memoryview(encode_produce_response(version, header, [(topic, [produced])]))[4:]
         expected = ProduceOutcome(topic, 3, produced.error_code, produced.base_offset, -1, None)
         assert read_produce_response(frame, version) == [expected]
+
+
+def accepted_frame(topic: UUID, *produced: PartitionProduced) -> memoryview:
+    header = message_codec(PRODUCE_KEY, NEWEST_VERSION).response_header(7)
+    return memoryview(encode_produce_response(NEWEST_VERSION, header, [(topic, produced)]))[4:]
+
+
+@pytest.mark.parametrize("size", [0, 1, 126, 127, (1 << 14) - 2, (1 << 14) - 1, (1 << 21) - 2, (1 << 21) - 1])
+def test_sizes_of_batches_are_written_in_as_many_bytes_as_they_take(size: int):
+    frame = b"".join(produce_request_body(NEWEST_VERSION, 5000, {TOPIC_ID: [(3, bytes(size))]}))
+    (topic,) = read_produce_request(memoryview(frame), 0, NEWEST_VERSION).topics
+    assert [len(each.records or b"") for each in topic.partitions] == [size]
+
+
+def test_a_response_that_accepts_everything_in_order_is_read_in_one_pass():
+    produced = [PartitionProduced(n, ErrorCode.none, base_offset=40 + n, log_append_time_ms=-1) for n in (3, 1, 2)]
+    asked = [(n, b"") for n in (3, 1, 2)]
+    frame = accepted_frame(TOPIC_ID, *produced)
+    assert read_accepted_in_order(frame, TOPIC_ID, asked) == [(43, -1), (41, -1), (42, -1)]
+    assert read_accepted_in_order(frame, OTHER_ID, asked) is None
+    assert read_accepted_in_order(frame, TOPIC_ID, asked[::-1]) is None
+    assert read_accepted_in_order(frame, TOPIC_ID, asked[1:]) is None
+    assert read_accepted_in_order(frame[:-1], TOPIC_ID, asked) is None
+    assert read_accepted_in_order(accepted_frame(TOPIC_ID, *produced[1:]), TOPIC_ID, asked) is None
+    refused = PartitionProduced(1, ErrorCode.not_enough_replicas)
+    assert read_accepted_in_order(accepted_frame(TOPIC_ID, produced[0], refused), TOPIC_ID, asked[:2]) is None
 
 
 @VERSIONS

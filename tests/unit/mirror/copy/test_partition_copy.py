@@ -9,7 +9,8 @@ from kio.schema.errors import ErrorCode
 
 from ottla_core.wire.record_batch import parse_header
 from ottla_core.wire.records import Record, encode_batch
-from ottla_mirror.copy.partition_copy import IN_FLIGHT_MAX, Need, Needed, OutgoingBatch, PartitionCopy
+from ottla_mirror.copy.partition_copy import IN_FLIGHT_MAX, Need, Needed, PartitionCopy
+from ottla_mirror.copy.source_batch import SourceBatch
 from ottla_mirror.copy.takeover import Pairing, TargetScan
 from ottla_mirror.offsets.leader_epochs import EpochStart
 from ottla_mirror.offsets.map_chunk import Run
@@ -44,23 +45,20 @@ def take(copy: PartitionCopy, *batches: bytes) -> None:
     copy.take(memoryview(bytearray(b"".join(batches))), (), high_watermark=100, last_stable_offset=-1)
 
 
-def send_all(copy: PartitionCopy) -> list[OutgoingBatch]:
-    sent = []
-    while (entry := copy.next_to_send()) is not None:
-        sent.append(entry)
-    return sent
+def send_all(copy: PartitionCopy) -> list[SourceBatch]:
+    return copy.next_to_send(IN_FLIGHT_MAX + 1)
 
 
-def running(copy: PartitionCopy, count: int = 8) -> list[OutgoingBatch]:
+def running(copy: PartitionCopy, count: int = 8) -> list[SourceBatch]:
     """Lets the first batch be acknowledged, after which several may be under way."""
     take(copy, *(batch(2 * number) for number in range(count)))
-    (first,) = send_all(copy)
-    copy.on_acknowledged(first, 0)
+    assert len(send_all(copy)) == 1
+    copy.on_acknowledged(0)
     return send_all(copy)
 
 
-def sequences(entries: Sequence[OutgoingBatch]) -> list[int]:
-    return [parse_header(each.batch.data).base_sequence for each in entries]
+def sequences(entries: Sequence[SourceBatch]) -> list[int]:
+    return [parse_header(each.data).base_sequence for each in entries]
 
 
 def test_the_first_batch_goes_alone_and_then_five_at_a_time():
@@ -69,24 +67,24 @@ def test_the_first_batch_goes_alone_and_then_five_at_a_time():
     assert len(sent) == IN_FLIGHT_MAX
     assert sequences(sent) == [2, 4, 6, 8, 10]
     assert send_all(copy) == []
-    copy.on_acknowledged(sent[0], 2)
+    copy.on_acknowledged(2)
     assert sequences(send_all(copy)) == [12]
 
 
 def test_after_a_pause_the_first_batch_goes_alone_again():
     copy = copy_of()
-    sent = running(copy, count=2)
-    copy.on_acknowledged(sent[0], 2)
+    running(copy, count=2)
+    copy.on_acknowledged(2)
     take(copy, batch(4), batch(6))
     assert sequences(send_all(copy)) == [4]
 
 
 def test_the_map_follows_the_acknowledged_batches_in_order():
     copy = copy_of()
-    sent = running(copy)
-    copy.on_acknowledged(sent[1], 14)
-    assert copy.map.source_end == 2
-    copy.on_acknowledged(sent[0], 12)
+    running(copy)
+    copy.on_acknowledged(12)
+    assert copy.map.source_end == 4
+    copy.on_acknowledged(14)
     assert copy.map.source_end == 6
     assert list(copy.map.runs()) == [Run(0, 0, 2), Run(2, 12, 4)]
     assert (copy.next_sequence, copy.records) == (6, 6)
@@ -95,11 +93,11 @@ def test_the_map_follows_the_acknowledged_batches_in_order():
 def test_nothing_is_sent_behind_a_failure_until_all_is_answered():
     copy = copy_of()
     sent = running(copy)
-    copy.on_failed(sent[0], ErrorCode.not_leader_or_follower, "")
+    copy.on_failed(ErrorCode.not_leader_or_follower, "")
     assert not copy.may_repeat
-    for entry in sent[1:]:
+    for _ in sent[1:]:
         assert send_all(copy) == []
-        copy.on_failed(entry, ErrorCode.out_of_order_sequence_number, "")
+        copy.on_failed(ErrorCode.out_of_order_sequence_number, "")
     assert copy.may_repeat
     assert copy.needed is None, "what follows a failure is its consequence"
     copy.repeat()
@@ -109,13 +107,13 @@ def test_nothing_is_sent_behind_a_failure_until_all_is_answered():
 def test_batches_of_a_lost_connection_are_sent_again_even_those_that_were_acknowledged_behind_a_failure():
     copy = copy_of()
     sent = running(copy)
-    copy.on_failed(sent[0], ErrorCode.none, "lost")
-    copy.on_acknowledged(sent[1], 4)
-    for entry in sent[2:]:
-        copy.on_failed(entry, ErrorCode.none, "lost")
+    copy.on_failed(ErrorCode.none, "lost")
+    copy.on_acknowledged(4)
+    for _ in sent[2:]:
+        copy.on_failed(ErrorCode.none, "lost")
     copy.repeat()
-    (first,) = send_all(copy)
-    copy.on_acknowledged(first, 2)
+    assert len(send_all(copy)) == 1
+    copy.on_acknowledged(2)
     assert sequences(send_all(copy)) == [4, 6, 8, 10, 12]
 
 
@@ -125,7 +123,8 @@ def test_batches_of_a_lost_connection_are_sent_again_even_those_that_were_acknow
 def test_a_sequence_that_is_not_taken_makes_it_look(error: ErrorCode):
     copy = copy_of()
     take(copy, batch(0))
-    copy.on_failed(send_all(copy)[0], error, "")
+    assert send_all(copy)
+    copy.on_failed(error, "")
     assert copy.needed is not None
     assert (copy.needed.need, copy.needed.source_offset) == (Need.LOOK, 0)
 
@@ -133,12 +132,13 @@ def test_a_sequence_that_is_not_taken_makes_it_look(error: ErrorCode):
 def test_an_acknowledgement_without_an_offset_or_with_an_earlier_one_makes_it_look():
     copy = copy_of()
     take(copy, batch(0))
-    copy.on_acknowledged(send_all(copy)[0], -1)
+    assert send_all(copy)
+    copy.on_acknowledged(-1)
     assert copy.needed is not None
     assert copy.needed.need is Need.LOOK
     copy = copy_of()
-    sent = running(copy)
-    copy.on_acknowledged(sent[0], 1)
+    running(copy)
+    copy.on_acknowledged(1)
     assert copy.needed is not None
     assert copy.needed.need is Need.LOOK
     assert copy.map.source_end == 2
@@ -147,16 +147,16 @@ def test_an_acknowledgement_without_an_offset_or_with_an_earlier_one_makes_it_lo
 def test_a_refused_batch_is_left_out_only_when_told_and_sequences_go_on_without_it():
     copy = copy_of(OWN)
     sent = running(copy)
-    copy.on_failed(sent[0], ErrorCode.message_too_large, "too large")
-    for entry in sent[1:]:
-        copy.on_failed(entry, ErrorCode.out_of_order_sequence_number, "")
+    copy.on_failed(ErrorCode.message_too_large, "too large")
+    for _ in sent[1:]:
+        copy.on_failed(ErrorCode.out_of_order_sequence_number, "")
     assert copy.needed == (Need.REFUSED, 2, "message_too_large: too large")
     assert send_all(copy) == []
     assert copy.pass_over().base_offset == 2
     assert copy.map.source_end == 4
     (following,) = send_all(copy)
-    assert (following.batch.base_offset, sequences([following])) == (4, [2])
-    copy.on_acknowledged(following, 9)
+    assert (following.base_offset, sequences([following])) == (4, [2])
+    copy.on_acknowledged(9)
     assert sequences(send_all(copy)) == [4, 6, 8, 10, 12]
     assert list(copy.map.runs()) == [Run(0, 0, 2), Run(4, 9, 2)]
 
@@ -167,7 +167,8 @@ def test_damage_ends_the_copy_when_all_before_it_is_acknowledged():
     broken[8:12] = b"\0\0\0\5"
     take(copy, batch(0), bytes(broken))
     assert copy.needed is None
-    copy.on_acknowledged(send_all(copy)[0], 0)
+    assert send_all(copy)
+    copy.on_acknowledged(0)
     assert copy.needed is not None
     assert (copy.needed.need, copy.needed.source_offset) == (Need.DAMAGED, 2)
 
@@ -207,7 +208,8 @@ def test_what_retention_has_removed_is_counted_and_the_map_has_a_gap():
     copy.begin_at(50)
     assert (copy.missed, copy.fetch_offset, copy.map.source_end) == (50, 50, 50)
     take(copy, batch(50))
-    copy.on_acknowledged(send_all(copy)[0], 0)
+    assert send_all(copy)
+    copy.on_acknowledged(0)
     assert list(copy.map.runs()) == [Run(50, 0, 2)]
 
 
@@ -293,21 +295,21 @@ def test_the_epochs_of_what_is_acknowledged_are_kept_and_named_by_who_takes_over
     copy = copy_of()
     take(copy, batch(0, epoch=3), batch(2, epoch=3), batch(4, epoch=5))
     assert copy.last_leader_epoch == 5
-    (first,) = send_all(copy)
-    copy.on_acknowledged(first, 0)
+    assert len(send_all(copy)) == 1
+    copy.on_acknowledged(0)
     assert copy.copied.epochs == (EpochStart(3, 0),)
     next_copy = PartitionCopy(copy.copied, Pairing((), copy.next_sequence, 2), WORKER)
     assert (next_copy.fetch_offset, next_copy.last_leader_epoch) == (2, 3)
-    for number, entry in enumerate(send_all(copy)):
-        copy.on_acknowledged(entry, 2 + 2 * number)
+    for number in range(len(send_all(copy))):
+        copy.on_acknowledged(2 + 2 * number)
     assert copy.copied.epochs == (EpochStart(3, 0), EpochStart(5, 4))
 
 
 def test_behind_what_retention_has_removed_no_epoch_is_known():
     copy = copy_of()
     take(copy, batch(0, epoch=3))
-    for entry in send_all(copy):
-        copy.on_acknowledged(entry, 0)
+    assert send_all(copy)
+    copy.on_acknowledged(0)
     copy.begin_at(50)
     assert (copy.last_leader_epoch, copy.copied.epochs) == (-1, ())
 
@@ -315,18 +317,18 @@ def test_behind_what_retention_has_removed_no_epoch_is_known():
 def test_what_was_fetched_before_histories_part_is_still_copied_and_nothing_behind():
     copy = copy_of()
     take(copy, *(batch(2 * number, epoch=3) for number in range(4)))
-    (first,) = send_all(copy)
+    assert len(send_all(copy)) == 1
     copy.part_from(3, 4)
     assert copy.needed is None
     assert not copy.takes()
-    copy.on_failed(first, ErrorCode.none, "lost")
+    copy.on_failed(ErrorCode.none, "lost")
     copy.repeat()
-    (first,) = send_all(copy)
-    copy.on_acknowledged(first, 0)
+    assert len(send_all(copy)) == 1
+    copy.on_acknowledged(0)
     (second,) = send_all(copy)
-    assert second.batch.base_offset == 2
+    assert second.base_offset == 2
     assert copy.needed is None
-    copy.on_acknowledged(second, 2)
+    copy.on_acknowledged(2)
     assert copy.needed is not None
     assert copy.needed[:2] == (Need.NEW_SESSION, 4)
     assert (copy.map.source_end, copy.buffered_bytes, copy.unsent_bytes) == (4, 0, 0)
@@ -338,7 +340,7 @@ def test_histories_part_where_the_former_epoch_was_last_seen_if_the_next_one_beg
     take(copy, batch(0, epoch=3), batch(6, epoch=5))
     while entries := send_all(copy):
         for entry in entries:
-            copy.on_acknowledged(entry, entry.batch.base_offset)
+            copy.on_acknowledged(entry.base_offset)
     copy.part_from(3, 4)
     assert isinstance(copy.needed, Needed)
     assert copy.needed.source_offset == 2, "offsets 2 and 3 have other records now"
@@ -350,7 +352,7 @@ def test_histories_part_in_the_last_epoch_that_both_know():
     take(copy, batch(0, epoch=3), batch(2, epoch=5), batch(4, epoch=5))
     while entries := send_all(copy):
         for entry in entries:
-            copy.on_acknowledged(entry, entry.batch.base_offset)
+            copy.on_acknowledged(entry.base_offset)
     copy.part_from(4, 5)
     assert isinstance(copy.needed, Needed)
     assert copy.needed.source_offset == 2, "not 5, as epoch 4 is another than 5"

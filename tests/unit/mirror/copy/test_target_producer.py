@@ -3,7 +3,7 @@
 import asyncio
 import struct
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 from uuid import UUID
 
@@ -56,9 +56,8 @@ def partition_of(topic: int, partition: int, batches: int = 1) -> tuple[Partitio
 def sent(topic: int, partition: int) -> Sent:
     """One batch that was sent."""
     work, copy = partition_of(topic, partition)
-    entry = copy.next_to_send()
-    assert entry is not None
-    return [(work, copy, entry)]
+    assert len(copy.next_to_send(1)) == 1
+    return [(work, copy)]
 
 
 def outcome(topic: TopicKey, partition: int) -> ProduceOutcome:
@@ -84,6 +83,7 @@ class Broker:
     def __init__(self) -> None:
         self.sent = 0
         self.under_way: deque[Receiver] = deque()
+        self.after_answers: Callable[[], None] | None = None
         self._next_offset = 0
 
     @property
@@ -100,8 +100,14 @@ class Broker:
         self.sent += 1
         self.under_way.append(receiver)
 
-    def answer(self, partition: int = 0) -> None:
-        """Take the batch of the oldest request."""
+    def answer(self, count: int = 1) -> None:
+        """Take the batches of the oldest requests; the answers are read together."""
+        for _ in range(count):
+            self._answer_oldest()
+        assert self.after_answers is not None
+        self.after_answers()
+
+    def _answer_oldest(self, partition: int = 0) -> None:
         answer = struct.pack(">ibb16sb", 0, 0, 2, IDS[0].bytes, 2)
         answer += struct.pack(">ihqqq3s", partition, 0, self._next_offset, -1, 0, b"\1\0\0") + struct.pack(
             ">bib", 0, 0, 0
@@ -113,6 +119,8 @@ class Broker:
         """Answer nothing that is under way."""
         while self.under_way:
             self.under_way.popleft()(Unreachable("it is gone"))
+        assert self.after_answers is not None
+        self.after_answers()
 
 
 class Owner:
@@ -187,9 +195,7 @@ async def test_what_follows_from_answers_is_done_once_for_all_that_arrive_togeth
     work, copy = partition_of(0, 0, batches=6)
     await producer_with(broker, owner, work)
     owner.looked_at.clear()
-    while broker.unanswered:
-        broker.answer()
-    await turn()
+    broker.answer(broker.unanswered)
     assert (owner.looked_at, copy.records) == ([work], 6)
 
 

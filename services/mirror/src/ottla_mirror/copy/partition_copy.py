@@ -1,9 +1,11 @@
 """The copy of one partition as a state machine: what is fetched and sent, what the map says, what an error means.
 
-A shell shows it what was fetched and what the target answered, and asks what to send. Batches are sent in the order
-of the source and noted in the map once the target has acknowledged them and all before them. Up to `IN_FLIGHT_MAX`
-are under way, but the first alone, after a pause too: a broker that does not know a producer takes whatever sequence
-comes first, so a second batch could get in where the first does not.
+A shell shows it what was fetched and what the target answered, and asks what to send. Batches are stamped with
+session and sequence as they are taken in, sent in the order of the source, and noted in the map once the target has
+acknowledged them and all before them. Answers come in the order in which batches were sent, so nothing has to be
+kept beside a batch: its place says whether it was sent, and answers are kept only from the first error on. Up to
+`IN_FLIGHT_MAX` are under way, but the first alone, after a pause too: a broker that does not know a producer takes
+whatever sequence comes first, so a second batch could get in where the first does not.
 
 After an error nothing more is sent until all that is under way was answered; then what the *first* error means is
 decided, as those behind it are mostly its consequences:
@@ -25,8 +27,8 @@ retention has removed (counted in `missed`), or what was refused and has gone to
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import islice
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -34,12 +36,13 @@ from kio.schema.errors import ErrorCode
 
 from ottla_core.errors import KafkaError
 from ottla_core.wire.consumer_fetch import AbortedTransaction
-from ottla_core.wire.record_batch import INT32_MAX, increment_sequence
+from ottla_core.wire.record_batch import INT32_MAX
 from ottla_mirror.copy.deliverable_batches import DeliverableBatches
 from ottla_mirror.copy.refusals import Meaning, meaning_of
 from ottla_mirror.copy.restamp import restamp
 from ottla_mirror.copy.source_batch import SourceBatch, read_batches
 from ottla_mirror.copy.takeover import Pairing, Placement
+from ottla_mirror.copy.usual_batches import Expected, stamp_usual_batches
 from ottla_mirror.offsets.leader_epochs import NO_LEADER_EPOCH, begins, below, last_epoch, parting_offset
 from ottla_mirror.offsets.stored_copy import StoredCopy
 
@@ -76,40 +79,19 @@ class Needed(NamedTuple):
     reason: str
 
 
-class _State(Enum):
-    WAITING = auto()
-    SENT = auto()
-    ACKNOWLEDGED = auto()
-    FAILED = auto()
-
-
-_WAITING, _SENT, _ACKNOWLEDGED = _State.WAITING, _State.SENT, _State.ACKNOWLEDGED
-"""Looked up for every batch, for which an attribute of an enumeration takes too long."""
-_NO_ERROR: Final = ErrorCode.none
-
-
-@dataclass(slots=True, eq=False)
-class OutgoingBatch:
-    """A batch on its way.
+class Failure(NamedTuple):
+    """Why a batch failed.
 
     Attributes:
-        batch: of the source.
-        sequence: of its first record.
-        covers_to: the source offset up to which all is dealt with once the batch is acknowledged.
-        is_stamped: whether its bytes bear the session and the sequence.
-        target_offset: where the target has it, or -1.
-        error: why it failed; `none` if there was no answer.
+        error: of the target; `none` if there was no answer.
         message: likewise, in words.
     """
 
-    batch: SourceBatch
-    sequence: int
-    covers_to: int
-    is_stamped: bool = False
-    target_offset: int = NO_OFFSET
-    state: _State = _WAITING
-    error: ErrorCode = _NO_ERROR
-    message: str = ""
+    error: ErrorCode
+    message: str
+
+
+_NO_ERROR: Final = ErrorCode.none
 
 
 class PartitionCopy:
@@ -140,7 +122,7 @@ class PartitionCopy:
     """
 
     __slots__ = (
-        "_crosses_gap", "_ends_with", "_entries", "_epochs", "_has_failed", "_in_flight_max", "_pairing", "_sent",
+        "_answers", "_batches", "_covered", "_crosses_gap", "_ends_with", "_epochs", "_in_flight_max", "_pairing",
         "_tail_sequence", "_worker",
         "buffered_bytes", "bytes", "fetch_offset", "high_watermark", "in_flight", "last_leader_epoch", "map",
         "missed", "needed", "next_sequence", "readable_end", "records", "session", "target_cut_at", "target_stamps",
@@ -163,9 +145,12 @@ class PartitionCopy:
         self.target_stamps = False
         self.needed: Needed | None = None
         self._pairing = None if pairing.is_over else pairing
-        self._entries: deque[OutgoingBatch] = deque()
-        self._sent = 0
-        self._has_failed = False
+        # What is not acknowledged. The first of these were answered, the first one with an error: where the target
+        # has it, or why it failed. Those behind them are under way, then come those that were not sent.
+        self._batches: deque[SourceBatch] = deque()
+        self._answers: list[int | Failure] = []
+        # By a batch's base offset: up to where all is dealt with once it is acknowledged, if that is beyond it.
+        self._covered: dict[int, int] = {}
         self._in_flight_max = 1
         self._ends_with: Needed | None = None
 
@@ -187,14 +172,14 @@ class PartitionCopy:
         Where the source has markers only, the position stays before what the target had beyond it, until a record
         comes; nothing is left to copy all the same.
         """
-        if self._pairing is not None and self.takes() and not self._entries:
+        if self._pairing is not None and self.takes() and not self._batches:
             return max(0, self.high_watermark - self.fetch_offset)
         return max(0, self.high_watermark - self.map.source_end)
 
     @property
-    def first(self) -> OutgoingBatch | None:
+    def first(self) -> SourceBatch | None:
         """The first batch that is not acknowledged."""
-        return self._entries[0] if self._entries else None
+        return self._batches[0] if self._batches else None
 
     # What comes from the source
 
@@ -206,7 +191,7 @@ class PartitionCopy:
         high_watermark: int,
         last_stable_offset: int,
     ) -> None:
-        """Take in what was fetched from `fetch_offset` on; batches stay where they lie, and are written into.
+        """Take in what was fetched from `fetch_offset` on; batches stay where they lie, and are stamped there.
 
         Damage ends the copy where it begins, when all before it is acknowledged: see `needed`.
         """
@@ -214,8 +199,14 @@ class PartitionCopy:
         self.readable_end = high_watermark if last_stable_offset < 0 else last_stable_offset
         if not self.takes() or not records:
             return
+        size_bytes = self._take_usual_batches(records)
+        if size_bytes == len(records):
+            return
         batches = read_batches(
-            records, DeliverableBatches(aborted), from_offset=self.fetch_offset, target_stamps=self.target_stamps
+            records[size_bytes:],
+            DeliverableBatches(aborted),
+            from_offset=self.fetch_offset,
+            target_stamps=self.target_stamps,
         )
         try:
             for batch in batches:
@@ -256,16 +247,44 @@ class PartitionCopy:
 
         What was fetched before that offset is still copied: the next session begins behind it.
         """
-        entries = self._entries
-        while len(entries) > self._sent and entries[-1].batch.base_offset >= source_offset:
-            size_bytes = len(entries.pop().batch.data)
-            self.buffered_bytes -= size_bytes
-            self.unsent_bytes -= size_bytes
+        batches = self._batches
+        while len(batches) > self.in_flight + len(self._answers) and batches[-1].base_offset >= source_offset:
+            dropped = batches.pop()
+            self._covered.pop(dropped.base_offset, None)
+            self.buffered_bytes -= len(dropped.data)
+            self.unsent_bytes -= len(dropped.data)
         self._end_with(Need.NEW_SESSION, source_offset, reason)
 
     def look(self, reason: str) -> None:
         """Take note that it is not known what the target has."""
         self._need(Need.LOOK, self.map.source_end, reason)
+
+    def _take_usual_batches(self, records: memoryview) -> int:
+        """Take in the batches with which an answer begins, as far as they are usual; return how many bytes they have.
+
+        They lie without a gap behind what was taken in, and are whole, so that they may be sent in a shared session.
+        """
+        if self._pairing is not None or not self._may_send_whole_batches:
+            return 0
+        session = self.session
+        batches, size_bytes = stamp_usual_batches(
+            records,
+            Expected(
+                self.fetch_offset,
+                self.last_leader_epoch,
+                session.producer_id,
+                session.producer_epoch,
+                self._tail_sequence,
+            ),
+        )
+        if batches:
+            self._batches += batches
+            end_offset = batches[-1].next_offset
+            self._tail_sequence = (self._tail_sequence + end_offset - self.fetch_offset) & INT32_MAX
+            self.fetch_offset = end_offset
+            self.buffered_bytes += size_bytes
+            self.unsent_bytes += size_bytes
+        return size_bytes
 
     def _take_batch(self, batch: SourceBatch) -> None:
         if batch.base_offset > self.fetch_offset:
@@ -281,18 +300,31 @@ class PartitionCopy:
             why = "the source has gaps" if self.session.owner is None else "another worker has copied this partition"
             self._end_with(Need.OWN_SESSION, self.fetch_offset, why)
             return
-        size_bytes = len(batch.data)
-        self._entries.append(OutgoingBatch(batch, self._tail_sequence, batch.next_offset))
+        self._append(batch)
+
+    def _append(self, batch: SourceBatch) -> None:
+        """Have a batch be sent behind all others.
+
+        Raises:
+            CorruptMessage: it does not match its CRC.
+        """
+        session = self.session
+        restamp(batch.data, batch.base_offset, session.producer_id, session.producer_epoch, self._tail_sequence)
+        self._batches.append(batch)
         self._tail_sequence = (self._tail_sequence + batch.record_count) & INT32_MAX
-        self.buffered_bytes += size_bytes
-        self.unsent_bytes += size_bytes
+        self.buffered_bytes += len(batch.data)
+        self.unsent_bytes += len(batch.data)
+
+    @property
+    def _may_send_whole_batches(self) -> bool:
+        """Whether batches without gaps in them may be sent in this session."""
+        owner = self.session.owner
+        return not self._crosses_gap if owner is None else owner == self._worker
 
     def _may_send(self, batch: SourceBatch) -> bool:
         """Return whether a batch may be sent in this session."""
-        if self.session.owner is not None:
-            return self.session.owner == self._worker
         is_whole = batch.offsets is None and batch.base_offset + batch.record_count == batch.next_offset
-        return is_whole and not self._crosses_gap
+        return self._may_send_whole_batches and (is_whole or self.session.owner is not None)
 
     def _is_to_send(self, pairing: Pairing, batch: SourceBatch) -> bool:
         """Return whether the target lacks a batch; note it in the map if not, or say what is needed to find out."""
@@ -325,8 +357,8 @@ class PartitionCopy:
 
     def _cover(self, source_offset: int) -> None:
         """Note that all below an offset is dealt with as soon as what is on its way is acknowledged."""
-        if self._entries:
-            self._entries[-1].covers_to = source_offset
+        if self._batches:
+            self._covered[self._batches[-1].base_offset] = source_offset
         elif self._pairing is None:  # else what was found may belong before it, which who takes over has to see too
             self.map.skip_to(max(source_offset, self.map.source_end))
 
@@ -336,7 +368,7 @@ class PartitionCopy:
         self._look_for_end()
 
     def _look_for_end(self) -> None:
-        if self._ends_with is None or self._entries:
+        if self._ends_with is None or self._batches:
             return
         if self._ends_with.need is Need.OWN_SESSION and self.needed is None:
             # All before is dealt with; behind the position the next session would have to take it for unknown.
@@ -351,150 +383,149 @@ class PartitionCopy:
 
     @property
     def has_to_send(self) -> bool:
-        """Whether `next_to_send` has a batch, unless that is damaged."""
+        """Whether `next_to_send` has a batch."""
         return (
-            self._sent < len(self._entries)
-            and self.in_flight < self._in_flight_max
+            self.in_flight < self._in_flight_max
+            and self.in_flight < len(self._batches)
             and self.needed is None
-            and not self._has_failed
+            and not self._answers
         )
 
-    def next_to_send(self) -> OutgoingBatch | None:
-        """Return the next batch, which counts as sent, with session and sequence stamped on; None if there is none.
-
-        A damaged one ends the copy: see `needed`.
-        """
+    def next_to_send(self, batches_max: int) -> list[SourceBatch]:
+        """Return the next batches, which count as sent."""
         if not self.has_to_send:
-            return None
-        entry = self._entries[self._sent]
-        batch = entry.batch
-        data = batch.data
-        if not entry.is_stamped:
-            session = self.session
-            try:
-                restamp(data, batch.base_offset, session.producer_id, session.producer_epoch, entry.sequence)
-            except KafkaError as error:
-                self._need(Need.DAMAGED, batch.base_offset, str(error))
-                return None
-            entry.is_stamped = True
-        entry.state = _SENT
-        self._sent += 1
-        self.in_flight += 1
-        self.unsent_bytes -= len(data)
-        return entry
+            return []
+        first = self.in_flight
+        batches = list(islice(self._batches, first, min(first + batches_max, self._in_flight_max)))
+        self.in_flight = first + len(batches)
+        for batch in batches:
+            self.unsent_bytes -= len(batch.data)
+        return batches
 
-    def on_acknowledged(self, entry: OutgoingBatch, target_offset: int) -> None:
-        """Take the target's word that it has a batch, at this offset, or at one that it has forgotten (-1)."""
-        assert entry.state is _SENT, "a batch is answered once"
-        if target_offset < 0:
-            self.on_failed(entry, ErrorCode.duplicate_sequence_number, "the target has it, and does not say where")
+    def on_acknowledged(self, target_offset: int) -> None:
+        """Take the target's word that it has the first batch that was not answered.
+
+        Args:
+            target_offset: of its first record; -1 if the target has forgotten it.
+        """
+        assert self.in_flight, "a batch is answered once"
+        offset_map = self.map
+        if self._answers or target_offset < offset_map.target_end:
+            self._keep_answer(self._doubted(target_offset))
             return
-        self.in_flight -= 1
-        entry.state, entry.target_offset = _ACKNOWLEDGED, target_offset
-        entries = self._entries
-        while entries and entries[0].state is _ACKNOWLEDGED:
-            if not self._note(entries[0]):
-                return
-            entries.popleft()
-            self._sent -= 1
-            self._in_flight_max = IN_FLIGHT_MAX if entries else 1
-        if not entries:
-            self._look_for_end()
-        if self._has_failed and not self.in_flight:
-            self._settle()
-
-    def _note(self, entry: OutgoingBatch) -> bool:
-        """Put the first batch into the map; return False if it is not clear what the target has."""
-        batch, offset_map, target_offset = entry.batch, self.map, entry.target_offset
-        if target_offset < offset_map.target_end:
-            # What was acknowledged before stood there: the target's log was cut, and forgot the session.
-            self.target_cut_at = target_offset
-            self._need(Need.LOOK, offset_map.source_end, "the target's offsets went backwards")
-            return False
-        count = batch.record_count
-        if batch.offsets is None:
-            offset_map.append(batch.base_offset, target_offset, count)
+        batches = self._batches
+        base_offset, end_offset, count, data, offsets, _ = batches.popleft()
+        if offsets is None:
+            offset_map.append(base_offset, target_offset, count)
         else:
-            for number, source_offset in enumerate(batch.offsets):
+            for number, source_offset in enumerate(offsets):
                 offset_map.append(source_offset, target_offset + number, 1)
-        if entry.covers_to > offset_map.source_end:
-            offset_map.skip_to(entry.covers_to)
-        size_bytes = len(batch.data)
-        self.next_sequence = (entry.sequence + count) & INT32_MAX
+        if self._covered:
+            end_offset = self._covered.pop(base_offset, end_offset)
+        if end_offset > offset_map.source_end:
+            offset_map.skip_to(end_offset)
+        size_bytes = len(data)
+        self.in_flight -= 1
+        self.next_sequence = (self.next_sequence + count) & INT32_MAX
         self.buffered_bytes -= size_bytes
         self.records += count
         self.bytes += size_bytes
-        return True
+        if batches:
+            self._in_flight_max = IN_FLIGHT_MAX
+        else:
+            self._in_flight_max = 1
+            self._look_for_end()
 
-    def on_failed(self, entry: OutgoingBatch, error: ErrorCode, message: str) -> None:
-        """Take note of an error, or with `none` that there was no answer: the target may have the batch or not."""
-        assert entry.state is _SENT, "a batch is answered once"
+    def _doubted(self, target_offset: int) -> int | Failure:
+        """Return what an acknowledgement means that does not simply go on from the map's end."""
+        if target_offset < 0:
+            reason = "the target has it, and does not say where"
+            return Failure(ErrorCode.duplicate_sequence_number, reason)
+        if not self._answers:
+            # What was acknowledged before stood there: the target's log was cut, and forgot the session.
+            self.target_cut_at = target_offset
+            self._need(Need.LOOK, self.map.source_end, "the target's offsets went backwards")
+        return target_offset
+
+    def on_failed(self, error: ErrorCode, message: str) -> None:
+        """Take note that the first batch failed that was not answered.
+
+        Args:
+            error: of the target; with `none` there was no answer, and the target may have the batch or not.
+            message: why, in words.
+        """
+        self._keep_answer(Failure(error, message))
+
+    def _keep_answer(self, answer: int | Failure) -> None:
+        """Keep an answer from which on nothing is noted, until it is decided what has to be done."""
+        assert self.in_flight, "a batch is answered once"
         self.in_flight -= 1
-        entry.state, entry.error, entry.message = _State.FAILED, error, message
-        self._has_failed = True
+        self._answers.append(answer)
         if not self.in_flight:
             self._settle()
 
     @property
     def may_repeat(self) -> bool:
         """Whether `repeat` has something to do: an error may have passed, and nothing is under way."""
-        return self._has_failed and not self.in_flight and self.needed is None
+        return bool(self._answers) and not self.in_flight and self.needed is None
 
     @property
     def has_failed(self) -> bool:
         """Whether a batch failed and was not sent again."""
-        return self._has_failed
+        return bool(self._answers)
 
     @property
-    def failure(self) -> OutgoingBatch | None:
-        """The first batch that failed, while it was not sent again."""
-        return next((each for each in self._entries if each.state is _State.FAILED), None)
+    def failure(self) -> Failure | None:
+        """Why the first batch failed that did, while it was not sent again."""
+        return next((each for each in self._answers if isinstance(each, Failure)), None)
 
     def repeat(self) -> None:
         """Have the first batch that failed sent again, and all behind it."""
         assert self.may_repeat
-        self._has_failed, self._in_flight_max = False, 1
-        for entry in self._entries:
-            if entry.state is not _WAITING:
-                entry.state = _WAITING
-                self.unsent_bytes += len(entry.batch.data)
-        self._sent = 0
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Take all that is not acknowledged for not sent; it is the target that knows what it has."""
+        self._answers.clear()
+        self._in_flight_max = 1
+        self.unsent_bytes = self.buffered_bytes
 
     def pass_over(self) -> SourceBatch:
         """Leave out the first batch, which was refused and is kept elsewhere now; return it."""
         assert self.needed is not None
         assert self.needed.need is Need.REFUSED
         assert not self.in_flight
-        refused = self._entries.popleft()
-        self.map.skip_to(refused.covers_to)
-        self.buffered_bytes -= len(refused.batch.data)
-        self.needed, self._has_failed, self._sent, self._in_flight_max = None, False, 0, 1
-        self.unsent_bytes = self.buffered_bytes
-        sequence = self.next_sequence
-        for entry in self._entries:
-            entry.sequence, entry.is_stamped, entry.state = sequence, False, _State.WAITING
-            sequence = increment_sequence(sequence, entry.batch.record_count)
-        self._tail_sequence = sequence
+        following, self._batches = self._batches, deque()
+        refused = following.popleft()
+        self.map.skip_to(self._covered.pop(refused.base_offset, refused.next_offset))
+        self.needed, self.buffered_bytes = None, 0
+        self._begin_anew()
+        self._tail_sequence = self.next_sequence
+        for batch in following:
+            try:
+                self._append(batch)
+            except KafkaError as error:
+                self._end_with(Need.DAMAGED, batch.base_offset, str(error))
+                break
         self._look_for_end()
-        return refused.batch
+        return refused
 
     def drop(self) -> None:
         """Forget what was taken in, to free its memory; nothing can be sent after that."""
         assert not self.in_flight
-        self._entries.clear()
-        self._sent = self.buffered_bytes = self.unsent_bytes = 0
+        self._batches.clear()
+        self._covered.clear()
+        self._answers.clear()
+        self.buffered_bytes = self.unsent_bytes = 0
 
     def _settle(self) -> None:
         """Decide by the first error what is to be done, now that nothing is under way."""
         failed = self.failure
-        if failed is None:  # what failed was acknowledged as a repetition
-            self._has_failed = False
-            return
-        if failed.error is _NO_ERROR:
+        if failed is None or failed.error is _NO_ERROR:
             return
         meaning = meaning_of(failed.error)
         reason = f"{failed.error.name}{': ' if failed.message else ''}{failed.message}"
         if meaning is Meaning.LOOK:
             self._need(Need.LOOK, self.map.source_end, reason)
         elif meaning is Meaning.REFUSED:
-            self._need(Need.REFUSED, failed.batch.base_offset, reason)
+            self._need(Need.REFUSED, self._batches[0].base_offset, reason)

@@ -25,11 +25,11 @@ from ottla_core.wire.record_batch import (
 
 PRODUCER_OFFSET: Final = 43
 """Where producer id, epoch and base sequence stand in a batch."""
+PRODUCER: Final = struct.Struct(">qhi")
 
 _CRC: Final = struct.Struct(">I")
 _ATTRIBUTES: Final = struct.Struct(">h")
 _CRC_AND_ATTRIBUTES: Final = struct.Struct(">Ih")
-_PRODUCER: Final = struct.Struct(">qhi")
 _MARKS_OF_THE_SOURCE: Final = TRANSACTIONAL_FLAG | DELETE_HORIZON_FLAG | TIMESTAMP_TYPE_FLAG
 
 
@@ -64,8 +64,7 @@ def restamp(batch: memoryview, base_offset: int, producer_id: int, producer_epoc
     PREFIX.pack_into(batch, 0, 0, len(batch) - LOG_OVERHEAD_BYTES, NO_LEADER_EPOCH)
     if attributes & _MARKS_OF_THE_SOURCE:
         _ATTRIBUTES.pack_into(batch, ATTRIBUTES_OFFSET, attributes & ~_MARKS_OF_THE_SOURCE)
-    _PRODUCER.pack_into(batch, PRODUCER_OFFSET, producer_id, producer_epoch, base_sequence)
-    # To derive the new CRC from the old one by its linearity would take longer in Python than to read 16 KB again.
+    PRODUCER.pack_into(batch, PRODUCER_OFFSET, producer_id, producer_epoch, base_sequence)
     _CRC.pack_into(batch, CRC_OFFSET, crc32c(covered))
 
 

@@ -211,7 +211,7 @@ class SlowPartitionWork:
     async def _on_refused(self, work: PartitionWork, copy: PartitionCopy, needed: Needed) -> PartitionStart | None:
         refused = copy.first
         assert refused is not None
-        last = refused.batch.next_offset - 1
+        last = refused.next_offset - 1
         reason = f"{work.partition}, offsets {needed.source_offset} to {last}: refused by the target: {needed.reason}"
         topic = self._settings.dead_letter_topic
         if topic is None:
@@ -221,7 +221,7 @@ class SlowPartitionWork:
             # Sequences go on without it, which another worker in the same session could see otherwise.
             return PartitionStart(new_session_at=copy.map.source_end, replaces=copy.session.name)
         try:
-            letters = dead_letters(work.partition, refused.batch, needed.reason)
+            letters = dead_letters(work.partition, refused, needed.reason)
             await send_dead_letters(self._target.cluster, topic, letters, self._settings)
         except (InvalidRecord, Refused) as error:
             self._owner.halt(work, f"{reason}; {error}")

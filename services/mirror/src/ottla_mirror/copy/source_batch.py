@@ -5,8 +5,7 @@ A batch whose offsets follow each other stays where it lies in the answer. Other
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla_core.errors import CorruptMessage
 from ottla_core.wire.primitives import INT32
@@ -34,9 +33,10 @@ from ottla_mirror.offsets.leader_epochs import NO_LEADER_EPOCH
 _TRANSACTIONAL_OR_CONTROL: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG
 
 
-@dataclass(slots=True)
-class SourceBatch:
+class SourceBatch(NamedTuple):
     """A piece of the source's log, in order and without gaps between pieces.
+
+    A named tuple, because one is made for every batch.
 
     Attributes:
         base_offset: source offset of the first record; of the piece if there is none to copy.

@@ -4,14 +4,16 @@ A request has one batch of each partition at most, as Kafka's brokers want it. A
 requests, and are handed to the state machines right where they are received.
 
 Where few partitions have much to send, requests are small, and a turn of the event loop for each would cost more than
-the batches. So whatever follows from answers is done once for all that arrived together, and batches that wait behind
-others of their partition are sent by several requests at a time, once no more than `REQUESTS_LOW` are under way.
+the batches. So whatever follows from answers is done once for all that were read together, as soon as these are
+noted, and what waits is sent by several requests at a time, once no more than `REQUESTS_LOW` are under way: each
+partition's first batch goes into the first of them, its second batch into the second.
 """
 
 import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import Final, Protocol
+from uuid import UUID
 
 import structlog
 
@@ -30,10 +32,11 @@ from ottla_core.wire.raw_produce import (
     ProduceOutcome,
     TopicKey,
     produce_request_body,
+    read_accepted_in_order,
     read_produce_response,
 )
 from ottla_mirror.copy.copy_settings import CopySettings
-from ottla_mirror.copy.partition_copy import OutgoingBatch, PartitionCopy
+from ottla_mirror.copy.partition_copy import PartitionCopy
 from ottla_mirror.copy.partition_work import PartitionWork
 
 REQUESTS_MAX: Final = 5
@@ -42,7 +45,39 @@ REQUESTS_LOW: Final = 2
 BATCHES_MAX: Final = 500
 log = structlog.get_logger("mirror")
 
-Sent = list[tuple[PartitionWork, PartitionCopy, OutgoingBatch]]
+Sent = list[tuple[PartitionWork, PartitionCopy]]
+"""The partitions of a request in the order of their batches."""
+
+
+class _Request:
+    """A request that is made, and then under way.
+
+    Attributes:
+        sent: whose batches it has.
+        batches: number and batch of each partition, by topic.
+        size_bytes: of the batches.
+    """
+
+    __slots__ = ("_last_topic", "_of_last_topic", "batches", "sent", "size_bytes")
+
+    def __init__(self) -> None:
+        self.sent: Sent = []
+        self.batches: dict[TopicKey, list[tuple[int, memoryview]]] = {}
+        self.size_bytes = 0
+        self._last_topic: TopicKey | None = None
+        self._of_last_topic: list[tuple[int, memoryview]] = []
+
+    def add(
+        self, sender: tuple[PartitionWork, PartitionCopy], topic: TopicKey, partition: int, data: memoryview
+    ) -> None:
+        """Have it take along a partition's batch."""
+        self.sent.append(sender)
+        self.size_bytes += len(data)
+        if (
+            topic is not self._last_topic
+        ):  # most partitions are of the topic of the one before; to look up an id is slow
+            self._of_last_topic, self._last_topic = self.batches.setdefault(topic, []), topic
+        self._of_last_topic.append((partition, data))
 
 
 class ProduceOwner(Protocol):
@@ -82,7 +117,6 @@ class TargetProducer:
         self._failures = 0
         self._has_new = False
         self._answered: dict[PartitionWork, None] = {}
-        self._loop = asyncio.get_running_loop()
 
     def add(self, work: PartitionWork) -> None:
         """Send what a partition has to send, as soon as that is possible."""
@@ -95,15 +129,16 @@ class TargetProducer:
         if self._requests > REQUESTS_LOW and not self._has_new:
             return  # every answer leads here again
         self._has_new = False
-        while self._ready and self._requests < REQUESTS_MAX:
-            connection = self._connection
-            if connection is None or not connection.is_usable:
-                self._ready = {work: None for work in self._ready if work.has_to_send}
-                if self._ready and (connection is None or not connection.unanswered):
-                    self._open()
-                return
-            if not self._send(connection):
-                return
+        if not self._ready or self._requests >= REQUESTS_MAX:
+            return
+        connection = self._connection
+        if connection is not None and connection.is_usable:
+            for request in self._make_requests(REQUESTS_MAX - self._requests):
+                self._send(connection, request)
+            return
+        self._ready = {work: None for work in self._ready if work.has_to_send}
+        if self._ready and (connection is None or not connection.unanswered):
+            self._open()
 
     def close(self) -> None:
         """Close; what is under way counts as unanswered."""
@@ -111,53 +146,66 @@ class TargetProducer:
         if self._connection is not None:
             self._connection.close()
 
-    def _send(self, connection: PipelinedConnection) -> bool:
-        """Send one request; return whether there was anything to send."""
-        sent: Sent = []
-        batches: dict[TopicKey, list[tuple[int, memoryview]]] = {}
-        last_key: TopicKey | None = None
-        of_topic: list[tuple[int, memoryview]] = []
+    def _make_requests(self, count_max: int) -> list[_Request]:
+        """Return requests with what there is to send, which counts as sent."""
+        requests = [_Request() for _ in range(count_max)]
+        with_room = requests
         by_id = self._version >= FIRST_VERSION_BY_TOPIC_ID
-        size, size_max, full = 0, self._settings.request_bytes_max, self._settings.partition_bytes_max
+        size_max, full = self._settings.request_bytes_max, self._settings.partition_bytes_max
         ready, broker_id = self._ready, self._broker_id
         for work in tuple(ready):
-            if size >= size_max or len(sent) >= BATCHES_MAX:
+            if not with_room:
                 break
             del ready[work]
             copy = work.copy
-            if copy is None or not work.may_send or work.target_leader != broker_id:
+            if copy is None or work.target_leader != broker_id or not work.may_send:
                 continue
-            entry = copy.next_to_send()
-            if entry is None:
-                if copy.needed is not None:  # the batch may have turned out to be damaged
-                    self._owner.on_produced(work)
+            before_bytes = copy.unsent_bytes
+            batches = copy.next_to_send(len(with_room))
+            if not batches:
                 continue
-            data = entry.batch.data
-            size += len(data)
-            sent.append((work, copy, entry))
-            key: TopicKey = work.target_topic_id if by_id else work.target_topic
-            if key is not last_key:  # most partitions are of the topic of the one before; to look up an id is slow
-                of_topic, last_key = batches.setdefault(key, []), key
-            of_topic.append((work.partition.partition, data))
+            sender, partition = (work, copy), work.partition.partition
+            topic: TopicKey = work.target_topic_id if by_id else work.target_topic
+            for request, batch in zip(with_room, batches, strict=False):
+                request.add(sender, topic, partition, batch.data)
+            if with_room[0].size_bytes >= size_max or len(with_room[0].sent) >= BATCHES_MAX:
+                with_room = [
+                    each for each in with_room if each.size_bytes < size_max and len(each.sent) < BATCHES_MAX
+                ]
             ready[work] = None  # behind the others; whether it has more is seen when it is its turn
-            if copy.unsent_bytes < full <= copy.unsent_bytes + len(data):
+            if copy.unsent_bytes < full <= before_bytes:
                 self._owner.on_room(work)
-        if not sent:
-            return bool(ready)
+        return [each for each in requests if each.sent]
+
+    def _send(self, connection: PipelinedConnection, request: _Request) -> None:
         self._requests += 1
-        body = produce_request_body(self._version, self._settings.produce_timeout_ms, batches)
         connection.send(
             PRODUCE_KEY,
             self._version,
-            body,
-            partial(self._on_answer, sent, self._version),
+            produce_request_body(self._version, self._settings.produce_timeout_ms, request.batches),
+            partial(self._on_answer, request, self._version),
             is_flexible=self._version >= FIRST_FLEXIBLE_VERSION,
             timeout_s=self._settings.answer_timeout_s,
         )
-        return True
 
-    def _on_answer(self, sent: Sent, version: int, answer: memoryview | Lost) -> None:
+    def _on_answer(self, request: _Request, version: int, answer: memoryview | Lost) -> None:
         self._requests -= 1
+        accepted = None
+        if version == FIRST_VERSION_BY_TOPIC_ID and len(request.batches) == 1 and isinstance(answer, memoryview):
+            ((topic, batches),) = request.batches.items()
+            assert isinstance(topic, UUID)
+            accepted = read_accepted_in_order(answer, topic, batches)
+        if accepted is None:
+            self._take_outcomes(request.sent, version, answer)
+            return
+        answered = self._answered
+        for (work, copy), (base_offset, append_time_ms) in zip(request.sent, accepted, strict=True):
+            copy.target_stamps = append_time_ms >= 0
+            copy.on_acknowledged(base_offset)
+            answered[work] = None
+
+    def _take_outcomes(self, sent: Sent, version: int, answer: memoryview | Lost) -> None:
+        """Take an answer that is not what most of them are, or none at all."""
         reason = "no answer"
         outcomes: list[ProduceOutcome] = []
         if isinstance(answer, memoryview):
@@ -169,21 +217,20 @@ class TargetProducer:
             reason = str(answer)
             self._owner.on_target_failed(reason)
         by_id = version >= FIRST_VERSION_BY_TOPIC_ID
-        if not self._answered:
-            self._loop.call_soon(self._look_after_answered)
-        answered = self._answered
-        for (work, copy, entry), outcome in zip(sent, outcomes_in_order(sent, outcomes, by_id=by_id), strict=True):
+        for (work, copy), outcome in zip(sent, outcomes_in_order(sent, outcomes, by_id=by_id), strict=True):
             if outcome is None:
-                copy.on_failed(entry, NO_ERROR, reason)
+                copy.on_failed(NO_ERROR, reason)
             elif outcome.error_code is NO_ERROR:
                 copy.target_stamps = outcome.log_append_time_ms >= 0
-                copy.on_acknowledged(entry, outcome.base_offset)
+                copy.on_acknowledged(outcome.base_offset)
             else:
-                copy.on_failed(entry, outcome.error_code, outcome.error_message or "")
-            answered[work] = None
+                copy.on_failed(outcome.error_code, outcome.error_message or "")
+            self._answered[work] = None
 
     def _look_after_answered(self) -> None:
-        """Do what follows from answers, once for all that arrived together."""
+        """Do what follows from answers, once for all that were read together."""
+        if not self._answered:
+            return
         answered, self._answered = self._answered, {}
         for work in answered:
             self._owner.on_produced(work)
@@ -209,6 +256,7 @@ class TargetProducer:
             has_ids = all(work.target_topic_id != NO_TOPIC_ID for work in self._ready)
             newest = NEWEST_VERSION if has_ids else FIRST_VERSION_BY_TOPIC_ID - 1
             self._version = connection.version_among(PRODUCE_KEY, OLDEST_VERSION, newest)
+            connection.after_answers = self._look_after_answered
             self._connection = connection
             self._failures = 0
         except (Unreachable, AuthenticationFailed, UnsupportedByBroker) as error:
@@ -228,7 +276,7 @@ def outcomes_in_order(sent: Sent, outcomes: list[ProduceOutcome], *, by_id: bool
     """Return the outcome of each batch that was sent; None for what the answer leaves out."""
     if len(outcomes) == len(sent):  # most brokers answer in the order of the request
         known: tuple[TopicKey, TopicKey] | None = None
-        for (work, _, _), outcome in zip(sent, outcomes, strict=True):
+        for (work, _), outcome in zip(sent, outcomes, strict=True):
             key: TopicKey = work.target_topic_id if by_id else work.target_topic
             if outcome.partition != work.partition.partition:
                 break
@@ -241,5 +289,5 @@ def outcomes_in_order(sent: Sent, outcomes: list[ProduceOutcome], *, by_id: bool
     found = {(each.topic, each.partition): each for each in outcomes}
     return [
         found.get((work.target_topic_id if by_id else work.target_topic, work.partition.partition))
-        for work, _, _ in sent
+        for work, _ in sent
     ]
