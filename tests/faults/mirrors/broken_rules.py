@@ -1,6 +1,6 @@
 """The rules of mirrors and links, broken one at a time; `tests/faults/broken_rules.py` starts services with them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.support.replaced_rule import replace_rule
@@ -52,9 +52,10 @@ def maps_without_strangers() -> None:
 
     acknowledged = PartitionCopy.on_acknowledged
 
-    def count(self: PartitionCopy, target_offset: int) -> None:
-        is_next = target_offset >= 0 and not self.has_failed
-        acknowledged(self, self.map.target_end if is_next else target_offset)
+    def count(self: PartitionCopy, target_offsets: Sequence[int]) -> None:
+        for target_offset in target_offsets:
+            is_next = target_offset >= 0 and not self.has_failed
+            acknowledged(self, [self.map.target_end if is_next else target_offset])
 
     replace_rule(PartitionCopy, "on_acknowledged", count)
 

@@ -301,7 +301,7 @@ class WorkerModel:
             return
         error, offset = self.answers.popleft()
         if error is ErrorCode.none:
-            self.copy.on_acknowledged(offset)
+            self.copy.on_acknowledged([offset])
         else:
             self.copy.on_failed(error, "")
 

@@ -53,7 +53,7 @@ def running(copy: PartitionCopy, count: int = 8) -> list[SourceBatch]:
     """Lets the first batch be acknowledged, after which several may be under way."""
     take(copy, *(batch(2 * number) for number in range(count)))
     assert len(send_all(copy)) == 1
-    copy.on_acknowledged(0)
+    copy.on_acknowledged([0])
     return send_all(copy)
 
 
@@ -67,14 +67,14 @@ def test_the_first_batch_goes_alone_and_then_five_at_a_time():
     assert len(sent) == IN_FLIGHT_MAX
     assert sequences(sent) == [2, 4, 6, 8, 10]
     assert send_all(copy) == []
-    copy.on_acknowledged(2)
+    copy.on_acknowledged([2])
     assert sequences(send_all(copy)) == [12]
 
 
 def test_after_a_pause_the_first_batch_goes_alone_again():
     copy = copy_of()
     running(copy, count=2)
-    copy.on_acknowledged(2)
+    copy.on_acknowledged([2])
     take(copy, batch(4), batch(6))
     assert sequences(send_all(copy)) == [4]
 
@@ -82,9 +82,9 @@ def test_after_a_pause_the_first_batch_goes_alone_again():
 def test_the_map_follows_the_acknowledged_batches_in_order():
     copy = copy_of()
     running(copy)
-    copy.on_acknowledged(12)
+    copy.on_acknowledged([12])
     assert copy.map.source_end == 4
-    copy.on_acknowledged(14)
+    copy.on_acknowledged([14])
     assert copy.map.source_end == 6
     assert list(copy.map.runs()) == [Run(0, 0, 2), Run(2, 12, 4)]
     assert (copy.next_sequence, copy.records) == (6, 6)
@@ -108,12 +108,12 @@ def test_batches_of_a_lost_connection_are_sent_again_even_those_that_were_acknow
     copy = copy_of()
     sent = running(copy)
     copy.on_failed(ErrorCode.none, "lost")
-    copy.on_acknowledged(4)
+    copy.on_acknowledged([4])
     for _ in sent[2:]:
         copy.on_failed(ErrorCode.none, "lost")
     copy.repeat()
     assert len(send_all(copy)) == 1
-    copy.on_acknowledged(2)
+    copy.on_acknowledged([2])
     assert sequences(send_all(copy)) == [4, 6, 8, 10, 12]
 
 
@@ -133,12 +133,12 @@ def test_an_acknowledgement_without_an_offset_or_with_an_earlier_one_makes_it_lo
     copy = copy_of()
     take(copy, batch(0))
     assert send_all(copy)
-    copy.on_acknowledged(-1)
+    copy.on_acknowledged([-1])
     assert copy.needed is not None
     assert copy.needed.need is Need.LOOK
     copy = copy_of()
     running(copy)
-    copy.on_acknowledged(1)
+    copy.on_acknowledged([1])
     assert copy.needed is not None
     assert copy.needed.need is Need.LOOK
     assert copy.map.source_end == 2
@@ -156,7 +156,7 @@ def test_a_refused_batch_is_left_out_only_when_told_and_sequences_go_on_without_
     assert copy.map.source_end == 4
     (following,) = send_all(copy)
     assert (following.base_offset, sequences([following])) == (4, [2])
-    copy.on_acknowledged(9)
+    copy.on_acknowledged([9])
     assert sequences(send_all(copy)) == [4, 6, 8, 10, 12]
     assert list(copy.map.runs()) == [Run(0, 0, 2), Run(4, 9, 2)]
 
@@ -168,7 +168,7 @@ def test_damage_ends_the_copy_when_all_before_it_is_acknowledged():
     take(copy, batch(0), bytes(broken))
     assert copy.needed is None
     assert send_all(copy)
-    copy.on_acknowledged(0)
+    copy.on_acknowledged([0])
     assert copy.needed is not None
     assert (copy.needed.need, copy.needed.source_offset) == (Need.DAMAGED, 2)
 
@@ -209,7 +209,7 @@ def test_what_retention_has_removed_is_counted_and_the_map_has_a_gap():
     assert (copy.missed, copy.fetch_offset, copy.map.source_end) == (50, 50, 50)
     take(copy, batch(50))
     assert send_all(copy)
-    copy.on_acknowledged(0)
+    copy.on_acknowledged([0])
     assert list(copy.map.runs()) == [Run(50, 0, 2)]
 
 
@@ -296,12 +296,12 @@ def test_the_epochs_of_what_is_acknowledged_are_kept_and_named_by_who_takes_over
     take(copy, batch(0, epoch=3), batch(2, epoch=3), batch(4, epoch=5))
     assert copy.last_leader_epoch == 5
     assert len(send_all(copy)) == 1
-    copy.on_acknowledged(0)
+    copy.on_acknowledged([0])
     assert copy.copied.epochs == (EpochStart(3, 0),)
     next_copy = PartitionCopy(copy.copied, Pairing((), copy.next_sequence, 2), WORKER)
     assert (next_copy.fetch_offset, next_copy.last_leader_epoch) == (2, 3)
     for number in range(len(send_all(copy))):
-        copy.on_acknowledged(2 + 2 * number)
+        copy.on_acknowledged([2 + 2 * number])
     assert copy.copied.epochs == (EpochStart(3, 0), EpochStart(5, 4))
 
 
@@ -309,7 +309,7 @@ def test_behind_what_retention_has_removed_no_epoch_is_known():
     copy = copy_of()
     take(copy, batch(0, epoch=3))
     assert send_all(copy)
-    copy.on_acknowledged(0)
+    copy.on_acknowledged([0])
     copy.begin_at(50)
     assert (copy.last_leader_epoch, copy.copied.epochs) == (-1, ())
 
@@ -324,11 +324,11 @@ def test_what_was_fetched_before_histories_part_is_still_copied_and_nothing_behi
     copy.on_failed(ErrorCode.none, "lost")
     copy.repeat()
     assert len(send_all(copy)) == 1
-    copy.on_acknowledged(0)
+    copy.on_acknowledged([0])
     (second,) = send_all(copy)
     assert second.base_offset == 2
     assert copy.needed is None
-    copy.on_acknowledged(2)
+    copy.on_acknowledged([2])
     assert copy.needed is not None
     assert copy.needed[:2] == (Need.NEW_SESSION, 4)
     assert (copy.map.source_end, copy.buffered_bytes, copy.unsent_bytes) == (4, 0, 0)
@@ -340,7 +340,7 @@ def test_histories_part_where_the_former_epoch_was_last_seen_if_the_next_one_beg
     take(copy, batch(0, epoch=3), batch(6, epoch=5))
     while entries := send_all(copy):
         for entry in entries:
-            copy.on_acknowledged(entry.base_offset)
+            copy.on_acknowledged([entry.base_offset])
     copy.part_from(3, 4)
     assert isinstance(copy.needed, Needed)
     assert copy.needed.source_offset == 2, "offsets 2 and 3 have other records now"
@@ -352,7 +352,7 @@ def test_histories_part_in_the_last_epoch_that_both_know():
     take(copy, batch(0, epoch=3), batch(2, epoch=5), batch(4, epoch=5))
     while entries := send_all(copy):
         for entry in entries:
-            copy.on_acknowledged(entry.base_offset)
+            copy.on_acknowledged([entry.base_offset])
     copy.part_from(4, 5)
     assert isinstance(copy.needed, Needed)
     assert copy.needed.source_offset == 2, "not 5, as epoch 4 is another than 5"

@@ -26,9 +26,10 @@ retention has removed (counted in `missed`), or what was refused and has gone to
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum, auto
 from itertools import islice
+from operator import attrgetter
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -92,6 +93,7 @@ class Failure(NamedTuple):
 
 
 _NO_ERROR: Final = ErrorCode.none
+_DATA = attrgetter("data")
 
 
 class PartitionCopy:
@@ -398,43 +400,74 @@ class PartitionCopy:
         first = self.in_flight
         batches = list(islice(self._batches, first, min(first + batches_max, self._in_flight_max)))
         self.in_flight = first + len(batches)
-        for batch in batches:
-            self.unsent_bytes -= len(batch.data)
+        self.unsent_bytes -= sum(map(len, map(_DATA, batches)))
         return batches
 
-    def on_acknowledged(self, target_offset: int) -> None:
-        """Take the target's word that it has the first batch that was not answered.
+    def on_acknowledged(self, target_offsets: Sequence[int]) -> None:
+        """Take the target's word that it has the first batches that were not answered.
 
         Args:
-            target_offset: of its first record; -1 if the target has forgotten it.
+            target_offsets: of the first record of each; -1 if the target has forgotten it.
         """
-        assert self.in_flight, "a batch is answered once"
+        assert len(target_offsets) <= self.in_flight, "a batch is answered once"
+        for target_offset in target_offsets[self._note_run(target_offsets) :]:
+            if self._answers or target_offset < self.map.target_end:
+                self._keep_answer(self._doubted(target_offset))
+            else:
+                self._note(target_offset)
+        if not self._answers:
+            self._in_flight_max = IN_FLIGHT_MAX if self._batches else 1
+            if not self._batches:
+                self._look_for_end()
+
+    def _note_run(self, target_offsets: Sequence[int]) -> int:
+        """Put into the map, as one run, what goes on from its end on both sides; return how many batches that are."""
+        if self._answers or self._covered:
+            return 0
+        batches, offset_map = self._batches, self.map
+        source_end = source_start = offset_map.source_end
+        target_end = target_start = offset_map.target_end
+        noted = size_bytes = 0
+        for target_offset in target_offsets:
+            batch = batches.popleft()
+            base_offset, end_offset, count, data, offsets, _ = batch
+            if (
+                target_offset != target_end
+                or base_offset != source_end
+                or end_offset != source_end + count
+                or offsets is not None
+            ):
+                batches.appendleft(batch)
+                break
+            source_end = end_offset
+            target_end += count
+            size_bytes += len(data)
+            noted += 1
+        if noted:
+            offset_map.append(source_start, target_start, source_end - source_start)
+            self._count_acknowledged(noted, source_end - source_start, size_bytes)
+        return noted
+
+    def _note(self, target_offset: int) -> None:
+        """Put the first batch into the map, wherever the target has it."""
+        base_offset, end_offset, count, data, offsets, _ = self._batches.popleft()
         offset_map = self.map
-        if self._answers or target_offset < offset_map.target_end:
-            self._keep_answer(self._doubted(target_offset))
-            return
-        batches = self._batches
-        base_offset, end_offset, count, data, offsets, _ = batches.popleft()
         if offsets is None:
             offset_map.append(base_offset, target_offset, count)
         else:
             for number, source_offset in enumerate(offsets):
                 offset_map.append(source_offset, target_offset + number, 1)
-        if self._covered:
-            end_offset = self._covered.pop(base_offset, end_offset)
+        end_offset = self._covered.pop(base_offset, end_offset)
         if end_offset > offset_map.source_end:
             offset_map.skip_to(end_offset)
-        size_bytes = len(data)
-        self.in_flight -= 1
-        self.next_sequence = (self.next_sequence + count) & INT32_MAX
+        self._count_acknowledged(1, count, len(data))
+
+    def _count_acknowledged(self, batches: int, records: int, size_bytes: int) -> None:
+        self.in_flight -= batches
+        self.next_sequence = (self.next_sequence + records) & INT32_MAX
         self.buffered_bytes -= size_bytes
-        self.records += count
+        self.records += records
         self.bytes += size_bytes
-        if batches:
-            self._in_flight_max = IN_FLIGHT_MAX
-        else:
-            self._in_flight_max = 1
-            self._look_for_end()
 
     def _doubted(self, target_offset: int) -> int | Failure:
         """Return what an acknowledgement means that does not simply go on from the map's end."""

@@ -54,30 +54,24 @@ class _Request:
 
     Attributes:
         sent: whose batches it has.
+        size_bytes: of these batches.
         batches: number and batch of each partition, by topic.
-        size_bytes: of the batches.
+        topic: that of the last batch.
+        of_topic: the batches of that topic.
     """
 
-    __slots__ = ("_last_topic", "_of_last_topic", "batches", "sent", "size_bytes")
+    __slots__ = ("batches", "of_topic", "sent", "size_bytes", "topic")
 
     def __init__(self) -> None:
         self.sent: Sent = []
-        self.batches: dict[TopicKey, list[tuple[int, memoryview]]] = {}
         self.size_bytes = 0
-        self._last_topic: TopicKey | None = None
-        self._of_last_topic: list[tuple[int, memoryview]] = []
+        self.batches: dict[TopicKey, list[tuple[int, memoryview]]] = {}
+        self.topic: TopicKey | None = None
+        self.of_topic: list[tuple[int, memoryview]] = []
 
-    def add(
-        self, sender: tuple[PartitionWork, PartitionCopy], topic: TopicKey, partition: int, data: memoryview
-    ) -> None:
-        """Have it take along a partition's batch."""
-        self.sent.append(sender)
-        self.size_bytes += len(data)
-        if (
-            topic is not self._last_topic
-        ):  # most partitions are of the topic of the one before; to look up an id is slow
-            self._of_last_topic, self._last_topic = self.batches.setdefault(topic, []), topic
-        self._of_last_topic.append((partition, data))
+    def turn_to(self, topic: TopicKey) -> None:
+        """Have the next batches be of another topic."""
+        self.topic, self.of_topic = topic, self.batches.setdefault(topic, [])
 
 
 class ProduceOwner(Protocol):
@@ -116,6 +110,8 @@ class TargetProducer:
         self._is_closed = False
         self._failures = 0
         self._has_new = False
+        # What was read together: by copy, where the target has its next batches; and whose batches were answered.
+        self._acknowledged: dict[PartitionCopy, list[int]] = {}
         self._answered: dict[PartitionWork, None] = {}
 
     def add(self, work: PartitionWork) -> None:
@@ -166,8 +162,12 @@ class TargetProducer:
                 continue
             sender, partition = (work, copy), work.partition.partition
             topic: TopicKey = work.target_topic_id if by_id else work.target_topic
-            for request, batch in zip(with_room, batches, strict=False):
-                request.add(sender, topic, partition, batch.data)
+            for request, (_, _, _, data, _, _) in zip(with_room, batches, strict=False):
+                if topic is not request.topic:  # most are of the topic of the one before; to look up an id is slow
+                    request.turn_to(topic)
+                request.of_topic.append((partition, data))
+                request.sent.append(sender)
+                request.size_bytes += len(data)
             if with_room[0].size_bytes >= size_max or len(with_room[0].sent) >= BATCHES_MAX:
                 with_room = [
                     each for each in with_room if each.size_bytes < size_max and len(each.sent) < BATCHES_MAX
@@ -196,13 +196,25 @@ class TargetProducer:
             assert isinstance(topic, UUID)
             accepted = read_accepted_in_order(answer, topic, batches)
         if accepted is None:
+            self._note_acknowledged()
             self._take_outcomes(request.sent, version, answer)
             return
-        answered = self._answered
-        for (work, copy), (base_offset, append_time_ms) in zip(request.sent, accepted, strict=True):
-            copy.target_stamps = append_time_ms >= 0
-            copy.on_acknowledged(base_offset)
-            answered[work] = None
+        base_offsets, log_append_time_ms = accepted
+        target_stamps = log_append_time_ms >= 0
+        acknowledged = self._acknowledged
+        for (work, copy), base_offset in zip(request.sent, base_offsets, strict=True):
+            if copy in acknowledged:
+                acknowledged[copy].append(base_offset)
+            else:
+                acknowledged[copy] = [base_offset]
+                copy.target_stamps = target_stamps
+                self._answered[work] = None
+
+    def _note_acknowledged(self) -> None:
+        """Hand in what was acknowledged so far by the answers that were read together."""
+        acknowledged, self._acknowledged = self._acknowledged, {}
+        for copy, base_offsets in acknowledged.items():
+            copy.on_acknowledged(base_offsets)
 
     def _take_outcomes(self, sent: Sent, version: int, answer: memoryview | Lost) -> None:
         """Take an answer that is not what most of them are, or none at all."""
@@ -222,7 +234,7 @@ class TargetProducer:
                 copy.on_failed(NO_ERROR, reason)
             elif outcome.error_code is NO_ERROR:
                 copy.target_stamps = outcome.log_append_time_ms >= 0
-                copy.on_acknowledged(outcome.base_offset)
+                copy.on_acknowledged((outcome.base_offset,))
             else:
                 copy.on_failed(outcome.error_code, outcome.error_message or "")
             self._answered[work] = None
@@ -231,6 +243,7 @@ class TargetProducer:
         """Do what follows from answers, once for all that were read together."""
         if not self._answered:
             return
+        self._note_acknowledged()
         answered, self._answered = self._answered, {}
         for work in answered:
             self._owner.on_produced(work)

@@ -13,7 +13,6 @@ from crc32c import crc32c
 
 from ottla_core.wire.record_batch import (
     ATTRIBUTES_OFFSET,
-    BATCH_LENGTH_MIN,
     CODEC_MASK,
     HEADER_SIZE_BYTES,
     INT32_MAX,
@@ -26,9 +25,8 @@ from ottla_mirror.copy.source_batch import SourceBatch
 
 _UP_TO_CRC: Final = struct.Struct(">qiibI")
 """Base offset, length, leader epoch, magic, CRC."""
-_HEADER: Final = struct.Struct(">qiibIhi30xi")
+_HEADER: Final = struct.Struct(">qiibIHi30xi")
 """The same, then attributes and last offset delta, and behind timestamps and producer the count of records."""
-_NOT_USUAL: Final = ~CODEC_MASK
 
 
 class Expected(NamedTuple):
@@ -63,17 +61,17 @@ def stamp_usual_batches(records: memoryview, expected: Expected) -> tuple[list[S
     read, stamp, stamp_producer, make = _HEADER.unpack_from, _UP_TO_CRC.pack_into, PRODUCER.pack_into, tuple.__new__
     stamped: list[SourceBatch] = []
     position, end = 0, len(records)
-    while end - position >= HEADER_SIZE_BYTES:
+    last_position = end - HEADER_SIZE_BYTES
+    while position <= last_position:
         offset, length, epoch, magic, crc, attributes, last_delta, count = read(records, position)
         following = position + LOG_OVERHEAD_BYTES + length
         if (
             offset != base_offset
             or epoch != known_epoch
             or magic != MAGIC_V2
-            or attributes & _NOT_USUAL
+            or attributes > CODEC_MASK
             or not 0 < count == last_delta + 1
-            or length < BATCH_LENGTH_MIN
-            or following > end
+            or not position + HEADER_SIZE_BYTES <= following <= end
         ):
             break
         # Verified in the same function that computes the new one: damage in between would be laundered.
