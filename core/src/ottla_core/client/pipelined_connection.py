@@ -358,14 +358,15 @@ class PipelinedConnection(asyncio.BufferedProtocol):
             self._lose(Unreachable(f"{self.address} (an answer that nobody asked for)"))
             return
         expected = self._expected.popleft()
-        if _INT32.unpack_from(answer)[0] != expected.correlation_id:
+        correlation_id, receiver, is_owned, _ = expected
+        if _INT32.unpack_from(answer)[0] != correlation_id:
             # The one at hand is told with the others.
             self._expected.appendleft(expected)
             self._lose(Unreachable(f"{self.address} (it answered another request)"))
             return
-        if expected.is_owned and answer.obj is self._small.obj:
+        if is_owned and answer.obj is self._small.obj:
             answer = memoryview(bytearray(answer))
-        expected.receiver(answer)
+        receiver(answer)
 
     def _lose(self, reason: Lost) -> None:
         if self.closed:

@@ -8,6 +8,7 @@ Source of the layouts: Kafka's ProduceRequest.json and ProduceResponse.json.
 
 import struct
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -35,14 +36,12 @@ _TOPIC_ID = struct.Struct("16s")
 _PRODUCED_V3 = struct.Struct(">ihqq")
 _PRODUCED_V5 = struct.Struct(">ihqqq")
 
-_PARTITION_AND_SIZE = struct.Struct(">iBBB")
-_SIZES_OF_THREE_BYTES: Final = range(1 << 14, 1 << 21)
-"""Sizes for which a varint has three bytes: those of most batches."""
-
 _ONE_TOPIC = struct.Struct(">ibb16sb")
 """How a response of version 13 begins that has one topic with fewer than 127 partitions."""
 _ONE_TOPIC_END = struct.Struct(">bib")
 _ONE_TOPIC_PARTITIONS_MAX: Final = 0x7F - 1
+_SIZES_KEPT_MAX: Final = 4096
+"""Most producers fill batches up to a size, so that these sizes are few."""
 _NO_TAGS, _ONE, _NOTHING_MORE = 0, 2, b"\1\0\0"
 _FIRST = itemgetter(0)
 _ACCEPTED = struct.Struct(">ihqqq3s")
@@ -94,22 +93,22 @@ def produce_request_body(
         + array_length(len(batches), flexible=flexible)
     ]
     end = NO_TAGGED_FIELDS if flexible else b""
-    pack_usual = _PARTITION_AND_SIZE.pack
+    pack, size_of = INT32.pack, _flexible_size if flexible else INT32.pack
     for topic, partitions in batches.items():
         assert isinstance(topic, UUID) == (version >= FIRST_VERSION_BY_TOPIC_ID), f"v{version} names topics otherwise"
         key = topic.bytes if isinstance(topic, UUID) else string(topic, flexible=flexible)
         before = key + array_length(len(partitions), flexible=flexible)
         for partition, batch in partitions:
-            size = len(batch) + 1
-            if flexible and size in _SIZES_OF_THREE_BYTES:
-                place = pack_usual(partition, size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14)
-            else:
-                place = INT32.pack(partition) + (unsigned_varint(size) if flexible else INT32.pack(size - 1))
-            pieces += (before + place, batch)
+            pieces += (before + pack(partition) + size_of(len(batch)), batch)
             before = end
         pieces.append(before + end)
     pieces.append(end)
     return pieces
+
+
+@lru_cache(_SIZES_KEPT_MAX)
+def _flexible_size(size: int) -> bytes:
+    return unsigned_varint(size + 1)
 
 
 def read_accepted_in_order(

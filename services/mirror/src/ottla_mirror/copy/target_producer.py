@@ -10,6 +10,7 @@ partition's first batch goes into the first of them, its second batch into the s
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 from typing import Final, Protocol
@@ -45,7 +46,9 @@ REQUESTS_LOW: Final = 2
 BATCHES_MAX: Final = 500
 log = structlog.get_logger("mirror")
 
-Sent = list[tuple[PartitionWork, PartitionCopy]]
+Sender = tuple[PartitionWork, PartitionCopy]
+"""A partition of which a batch was sent, and its state machine then."""
+Sent = list[Sender]
 """The partitions of a request in the order of their batches."""
 
 
@@ -110,8 +113,8 @@ class TargetProducer:
         self._is_closed = False
         self._failures = 0
         self._has_new = False
-        # What was read together: by copy, where the target has its next batches; and whose batches were answered.
-        self._acknowledged: dict[PartitionCopy, list[int]] = {}
+        # Of the answers that are read together: where the target has batches, and whose were answered.
+        self._acknowledged: defaultdict[Sender, list[int]] = defaultdict(list)
         self._answered: dict[PartitionWork, None] = {}
 
     def add(self, work: PartitionWork) -> None:
@@ -202,19 +205,16 @@ class TargetProducer:
         base_offsets, log_append_time_ms = accepted
         target_stamps = log_append_time_ms >= 0
         acknowledged = self._acknowledged
-        for (work, copy), base_offset in zip(request.sent, base_offsets, strict=True):
-            if copy in acknowledged:
-                acknowledged[copy].append(base_offset)
-            else:
-                acknowledged[copy] = [base_offset]
-                copy.target_stamps = target_stamps
-                self._answered[work] = None
+        for sender, base_offset in zip(request.sent, base_offsets, strict=True):
+            acknowledged[sender].append(base_offset)
+            sender[1].target_stamps = target_stamps
 
     def _note_acknowledged(self) -> None:
         """Hand in what was acknowledged so far by the answers that were read together."""
-        acknowledged, self._acknowledged = self._acknowledged, {}
-        for copy, base_offsets in acknowledged.items():
+        acknowledged, self._acknowledged = self._acknowledged, defaultdict(list)
+        for (work, copy), base_offsets in acknowledged.items():
             copy.on_acknowledged(base_offsets)
+            self._answered[work] = None
 
     def _take_outcomes(self, sent: Sent, version: int, answer: memoryview | Lost) -> None:
         """Take an answer that is not what most of them are, or none at all."""
@@ -241,9 +241,10 @@ class TargetProducer:
 
     def _look_after_answered(self) -> None:
         """Do what follows from answers, once for all that were read together."""
+        if self._acknowledged:
+            self._note_acknowledged()
         if not self._answered:
             return
-        self._note_acknowledged()
         answered, self._answered = self._answered, {}
         for work in answered:
             self._owner.on_produced(work)

@@ -13,6 +13,7 @@ from crc32c import crc32c
 
 from ottla_core.wire.record_batch import (
     ATTRIBUTES_OFFSET,
+    BATCH_LENGTH_MIN,
     CODEC_MASK,
     HEADER_SIZE_BYTES,
     INT32_MAX,
@@ -64,28 +65,29 @@ def stamp_usual_batches(records: memoryview, expected: Expected) -> tuple[list[S
     last_position = end - HEADER_SIZE_BYTES
     while position <= last_position:
         offset, length, epoch, magic, crc, attributes, last_delta, count = read(records, position)
-        following = position + LOG_OVERHEAD_BYTES + length
+        following = position + length + LOG_OVERHEAD_BYTES
         if (
             offset != base_offset
             or epoch != known_epoch
             or magic != MAGIC_V2
             or attributes > CODEC_MASK
-            or not 0 < count == last_delta + 1
-            or not position + HEADER_SIZE_BYTES <= following <= end
+            or last_delta < 0
+            or count != last_delta + 1
+            or length < BATCH_LENGTH_MIN
+            or following > end
         ):
             break
+        data = records[position:following]
+        covered = data[ATTRIBUTES_OFFSET:]
         # Verified in the same function that computes the new one: damage in between would be laundered.
-        covered = records[position + ATTRIBUTES_OFFSET : following]
         if crc32c(covered) != crc:
             break
-        stamp_producer(records, position + PRODUCER_OFFSET, producer_id, producer_epoch, sequence)
+        stamp_producer(data, PRODUCER_OFFSET, producer_id, producer_epoch, sequence)
         # To derive the new CRC from the old one, as CRCs are linear, would take longer in Python than to read 16 KB.
-        stamp(records, position, 0, length, NO_LEADER_EPOCH, MAGIC_V2, crc32c(covered))
+        stamp(data, 0, 0, length, NO_LEADER_EPOCH, MAGIC_V2, crc32c(covered))
         base_offset += count
         sequence = (sequence + count) & INT32_MAX
         # The class's own constructor is one more call, for every batch.
-        stamped.append(
-            make(SourceBatch, (offset, base_offset, count, records[position:following], None, known_epoch))
-        )
+        stamped.append(make(SourceBatch, (offset, base_offset, count, data, None, epoch)))
         position = following
     return stamped, position
