@@ -155,6 +155,7 @@ def _send(scene: Scene, name: str, epoch: int, owned: Partitions | None, options
         name,
         api.CONSUMER_GROUP_HEARTBEAT,
         version,
+        frozenset(_names(options["visible"]) or ()) if "visible" in options else None,
         group_id=options.get("group", client.how.get("group", "g")),
         member_id=options.get("member", client.member_id).replace("-none-", ""),
         member_epoch=epoch,
@@ -164,7 +165,6 @@ def _send(scene: Scene, name: str, epoch: int, owned: Partitions | None, options
         subscribed_topic_names=_names(options.get("topics")),
         subscribed_topic_regex=options.get("regex"),
         server_assignor=options.get("assignor"),
-        visible_topics=frozenset(_names(options["visible"]) or ()) if "visible" in options else None,
         topic_partitions=None
         if owned is None
         else tuple(

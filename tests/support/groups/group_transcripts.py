@@ -127,8 +127,8 @@ class Scene:
         client: str,
         api_key: int,
         api_version: int,
-        *,
         visible_topics: frozenset[str] | None = None,
+        /,
         **values: object,
     ) -> None:
         """Send a request; fields that the version lacks are left out, others take their defaults."""
