@@ -72,6 +72,7 @@ def _readable(settings: Mapping[str, str]) -> Iterator[Path]:
 
 def _scratch() -> Iterator[Path]:
     yield Path(tempfile.gettempdir())
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    yield (Path(cache) if cache.startswith("/") else Path.home() / ".cache") / "ottla"
+    for name, folder in (("XDG_CACHE_HOME", "ottla"), ("HOME", ".cache/ottla")):
+        if os.environ.get(name, "").startswith("/"):
+            yield Path(os.environ[name]) / folder
     yield from map(Path, DEVICES)
