@@ -104,11 +104,15 @@ def test_nothing_is_sent_behind_a_failure_until_all_is_answered():
     assert sequences(send_all(copy)) == [2], "alone, as it is unclear what the target knows"
 
 
-def test_batches_of_a_lost_connection_are_sent_again_even_those_that_were_acknowledged_behind_a_failure():
+@pytest.mark.parametrize("target_offset", [2, 4])
+def test_batches_of_a_lost_connection_are_sent_again_even_those_that_were_acknowledged_behind_a_failure(
+    target_offset: int,
+):
     copy = copy_of()
     sent = running(copy)
     copy.on_failed(ErrorCode.none, "lost")
-    copy.on_acknowledged([4])
+    copy.on_acknowledged([target_offset])
+    assert copy.map.source_end == 2
     for _ in sent[2:]:
         copy.on_failed(ErrorCode.none, "lost")
     copy.repeat()
