@@ -28,8 +28,10 @@ from ottla_mirror.offsets.stored_copy import Session, StoredCopy
 SOURCE_ID, IDS = UUID(int=1), (UUID(int=7), UUID(int=8))
 
 
-def partition_of(topic: int, partition: int, batches: int = 1) -> tuple[PartitionWork, PartitionCopy]:
-    """A partition with so many batches to send."""
+def partition_of(
+    topic: int, partition: int, batches: int = 1, sizes: Sequence[int] = ()
+) -> tuple[PartitionWork, PartitionCopy]:
+    """A partition with so many batches to send; the first of them have values of these sizes."""
     session = Session(
         producer_id=9,
         producer_epoch=0,
@@ -42,7 +44,8 @@ def partition_of(topic: int, partition: int, batches: int = 1) -> tuple[Partitio
     copy = PartitionCopy(
         StoredCopy(session=session, next_sequence=0, map=OffsetMap(0, 0)), Pairing((), 0, 0), SOURCE_ID
     )
-    records = b"".join(encode_batch([Record(offset, 1, b"k", b"v")]) for offset in range(batches))
+    values = [bytes(size) for size in sizes] + [b"v"] * (batches - len(sizes))
+    records = b"".join(encode_batch([Record(offset, 1, b"k", value)]) for offset, value in enumerate(values))
     copy.take(memoryview(bytearray(records)), (), high_watermark=batches, last_stable_offset=-1)
     work = PartitionWork(
         SourcePartition(topic=f"topic-{topic}", partition=partition, topic_id=SOURCE_ID), f"a.topic-{topic}", 0
@@ -82,6 +85,7 @@ class Broker:
 
     def __init__(self) -> None:
         self.sent = 0
+        self.sizes: list[int] = []
         self.under_way: deque[Receiver] = deque()
         self.after_answers: Callable[[], None] | None = None
         self._next_offset = 0
@@ -98,6 +102,7 @@ class Broker:
 
     def send(self, key: int, version: int, body: Sequence[Buffer], receiver: Receiver, **_: object) -> None:
         self.sent += 1
+        self.sizes.append(sum(map(len, body)))
         self.under_way.append(receiver)
 
     def answer(self, count: int = 1) -> None:
@@ -175,6 +180,22 @@ async def test_batches_behind_others_are_sent_together_once_few_requests_are_und
         broker.answer()
         await turn()
     assert (broker.sent, copy.records, copy.buffered_bytes) == (14, 14, 0)
+
+
+async def test_no_request_is_larger_than_the_setting_by_more_than_a_batch_though_second_batches_are_the_larger_ones():
+    broker, settings = Broker(), CopySettings(request_bytes_max=20_000)
+    producer = TargetProducer(cast("AsyncCluster", broker), 1, settings, Owner())
+    works = [partition_of(0, number, 4, sizes=(1, 1, 10_000)) for number in range(9)]
+    for work, copy in works:
+        copy.next_to_send(1)
+        copy.on_acknowledged([0])  # so that several batches of it may be under way
+        producer.add(work)
+    producer.kick()
+    await turn()
+    assert broker.sent == REQUESTS_MAX
+    assert max(broker.sizes) < settings.request_bytes_max + 11_000
+    assert sum(broker.sizes) > 2 * settings.request_bytes_max, "large batches have gone into several requests"
+    broker.lose()
 
 
 async def test_what_was_just_fetched_is_sent_while_many_requests_are_under_way():

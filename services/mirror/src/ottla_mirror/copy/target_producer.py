@@ -171,10 +171,8 @@ class TargetProducer:
                 request.of_topic.append((partition, data))
                 request.sent.append(sender)
                 request.size_bytes += len(data)
-            if with_room[0].size_bytes >= size_max or len(with_room[0].sent) >= BATCHES_MAX:
-                with_room = [
-                    each for each in with_room if each.size_bytes < size_max and len(each.sent) < BATCHES_MAX
-                ]
+                if request.size_bytes >= size_max or len(request.sent) >= BATCHES_MAX:
+                    with_room = [each for each in with_room if each is not request]
             ready[work] = None  # behind the others; whether it has more is seen when it is its turn
             if copy.unsent_bytes < full <= before_bytes:
                 self._owner.on_room(work)
