@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from ottla_broker.channel import PlainChannel
-from ottla_broker.client_plugins.principals import Nobody, Principals
+from ottla_broker.client_plugins.principals import Principals, UnknownClient
 from ottla_broker.config import BrokerConfig
 from ottla_broker.connection import Connection
 from ottla_broker.dispatch import Dispatcher
@@ -303,11 +303,11 @@ class Listener:
     def _add_plain(self, sock: socket.socket, peer: tuple[str, int], listener: str) -> None:
         try:
             principal = ANONYMOUS if listener in self._sasl else self._named(ANONYMOUS, peer[0], listener)
-        except Nobody as nobody:
+        except UnknownClient as unknown:
             sock.close()
             self._counts.remove(listener, peer[0])
             self.refused += 1
-            self._log_refusal("connection refused", peer=f"{peer[0]}:{peer[1]}", reason=str(nobody))
+            self._log_refusal("connection refused", peer=f"{peer[0]}:{peer[1]}", reason=str(unknown))
             return
         self._add(Connection(PlainChannel(sock), peer, listener, self, self._loop, principal=principal))
 
@@ -378,9 +378,9 @@ class Listener:
                 secured.close()
                 refused(f"the client's certificate cannot be read: {error}")
                 return
-            except Nobody as nobody:
+            except UnknownClient as unknown:
                 secured.close()
-                refused(str(nobody))
+                refused(str(unknown))
                 return
             connection = Connection(TlsChannel(secured), peer, listener, self, self._loop, principal=principal)
             self._add(connection, certificate)

@@ -21,7 +21,7 @@ from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 from kio.static.primitive import i64Timedelta
 from kio.static.protocol import Entity
 
-from ottla_broker.client_plugins.principals import Nobody
+from ottla_broker.client_plugins.principals import UnknownClient
 from ottla_broker.connection import Connection
 from ottla_broker.outcome import Outcome, Parts
 from ottla_broker.quotas.charge import NoCharge
@@ -62,7 +62,7 @@ _API_KEY: Final = struct.Struct(">h")
 
 Handle = Callable[[memoryview, Connection], Outcome]
 NameClient = Callable[[Accepted, str], Principal]
-"""Returns who a client is that has logged in by a mechanism; raises Nobody if it is refused nevertheless."""
+"""Returns who a client is that has logged in by a mechanism; raises UnknownClient if it is refused nevertheless."""
 
 
 class SaslGate:
@@ -240,8 +240,8 @@ class SaslGate:
             return step
         try:
             return replace(step, principal=self._name_client(step, authentication.mechanism))
-        except Nobody as nobody:
-            return Refused(str(nobody))
+        except UnknownClient as unknown:
+            return Refused(str(unknown))
 
     def _admit(self, authentication: Authentication, accepted: Accepted) -> int:
         """Let the client's requests pass; return for how many milliseconds, 0 for ever."""

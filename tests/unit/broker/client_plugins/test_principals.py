@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ottla_broker.client_plugins.finding import find_principal_builder
-from ottla_broker.client_plugins.principals import Nobody, Principals
+from ottla_broker.client_plugins.principals import Principals, UnknownClient
 from ottla_broker.config import BrokerConfig
 from ottla_core.config import validated
 from ottla_core.errors import ConfigurationError
@@ -45,7 +45,7 @@ def test_a_client_is_what_it_has_proved() -> None:
     kafkas = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
     for principals in (Principals(), Principals(find_principal_builder(kafkas, {}))):
         assert named(principals) == ANN
-        with pytest.raises(Nobody, match=r"ssl\.principal\.mapping\.rules"):
+        with pytest.raises(UnknownClient, match=r"ssl\.principal\.mapping\.rules"):
             named(principals, None)
 
 
@@ -127,7 +127,7 @@ def test_a_builder_sees_what_is_known_of_a_client_and_names_it() -> None:
     ],
 )
 def test_who_is_not_named_is_refused(build: Callable[[AuthenticatedClient], Any], told: str) -> None:
-    with pytest.raises(Nobody, match=told) as refused:
+    with pytest.raises(UnknownClient, match=told) as refused:
         named(Principals(Scripted(build)))
     assert "secret" not in str(refused.value)
 

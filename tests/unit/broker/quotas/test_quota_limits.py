@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla_broker.quotas.quota_limits import Limit, Quotas, connection_rates, limit_of, names_of_clients
+from ottla_broker.quotas.quota_limits import QuotaLimit, Quotas, connection_rates, limit_of, names_of_clients
 from ottla_core.cluster.state.security import QuotaEntity, QuotaEntityKind, QuotaName
 
 USER, CLIENT_ID, IP = QuotaEntityKind.USER, QuotaEntityKind.CLIENT_ID, QuotaEntityKind.IP
@@ -25,12 +25,12 @@ def test_the_most_specific_quota_holds(first: int) -> None:
     quotas: Quotas = {
         entity: {RATE: float(number + 1)} for number, (entity, _) in enumerate(IN_ORDER) if number >= first
     }
-    assert limit_of(quotas, RATE, "ada", "app") == Limit(first + 1.0, *IN_ORDER[first][1])
+    assert limit_of(quotas, RATE, "ada", "app") == QuotaLimit(first + 1.0, *IN_ORDER[first][1])
 
 
 def test_an_entity_without_this_kind_of_quota_is_passed_over() -> None:
     quotas: Quotas = {IN_ORDER[0][0]: {QuotaName.REQUEST_PERCENTAGE: 1.0}, IN_ORDER[7][0]: {RATE: 8.0}}
-    assert limit_of(quotas, RATE, "ada", "app") == Limit(8.0, None, "app")
+    assert limit_of(quotas, RATE, "ada", "app") == QuotaLimit(8.0, None, "app")
 
 
 def test_a_quota_of_others_does_not_hold() -> None:

@@ -31,7 +31,7 @@ log = structlog.get_logger("group")
 HostPort = tuple[str, int]
 
 
-class Channel(enum.Enum):
+class ConnectionPurpose(enum.Enum):
     """What a connection is for."""
 
     REBALANCE = "rebalance"
@@ -48,11 +48,11 @@ class CoordinatorClient:
         self._security = security
         self._client_id = client_id
         self._coordinator: HostPort | None = None
-        self._connections: dict[Channel, AsyncConnection] = {}
+        self._connections: dict[ConnectionPurpose, AsyncConnection] = {}
         self._finding = asyncio.Lock()
         self._has_been_accepted = False
 
-    async def ask(self, channel: Channel, request: Any, *, timeout_s: float) -> Any:
+    async def ask(self, purpose: ConnectionPurpose, request: Any, *, timeout_s: float) -> Any:
         """Return the coordinator's response, both in the newest classes.
 
         A failure closes the connection, and the next request looks for the coordinator anew.
@@ -62,7 +62,7 @@ class CoordinatorClient:
             Refused: we may not ask, or the broker is too old.
         """
         try:
-            connection = await self._connection(channel)
+            connection = await self._connection(purpose)
             return await connection.ask(request, timeout_s=timeout_s)
         except Unreachable:
             self.forget()
@@ -78,25 +78,25 @@ class CoordinatorClient:
     def forget(self) -> None:
         """Close all connections, whose requests fail, and look for the coordinator before the next request."""
         self._coordinator = None
-        for channel in Channel:
-            self.abandon(channel)
+        for purpose in ConnectionPurpose:
+            self.abandon(purpose)
 
-    def abandon(self, channel: Channel) -> None:
+    def abandon(self, purpose: ConnectionPurpose) -> None:
         """Close a connection; the request that it waits for fails."""
-        connection = self._connections.pop(channel, None)
+        connection = self._connections.pop(purpose, None)
         if connection is not None:
             connection.close()
 
-    async def _connection(self, channel: Channel) -> AsyncConnection:
-        connection = self._connections.get(channel)
+    async def _connection(self, purpose: ConnectionPurpose) -> AsyncConnection:
+        connection = self._connections.get(purpose)
         if connection is not None and connection.is_usable:
             return connection
-        self.abandon(channel)
+        self.abandon(purpose)
         async with self._finding:
             coordinator = self._coordinator or await self._find()
             self._coordinator = coordinator
         connection = await self._open(coordinator)
-        self._connections[channel] = connection
+        self._connections[purpose] = connection
         return connection
 
     async def _open(self, address: HostPort) -> AsyncConnection:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger("listener")
 
 
-class Nobody(Exception):
+class UnknownClient(Exception):
     """A client is refused, as nobody knows who it is; the message is for the broker's log."""
 
 
@@ -59,12 +59,12 @@ class Principals:
             certificate: returns what it has shown, in DER.
 
         Raises:
-            Nobody: it is refused.
+            UnknownClient: it is refused.
         """
         builder = self._of_listeners.get(listener, self._builder)
         if builder is None:
             if proved is None:
-                raise Nobody(NO_RULE)
+                raise UnknownClient(NO_RULE)
             return proved
         from ottla_sdk.broker import AuthenticatedClient, PrincipalRefused  # noqa: PLC0415 - imported with the builder
         from ottla_sdk.broker import Principal as NamedPrincipal  # noqa: PLC0415
@@ -81,10 +81,12 @@ class Principals:
         try:
             named = builder.build(client)
         except PrincipalRefused as refused:
-            raise Nobody(str(refused)) from None
+            raise UnknownClient(str(refused)) from None
         except Exception as error:  # whatever a plugin does
             logger.exception("the builder of principals has failed", listener=listener, peer=address)
-            raise Nobody(f"the builder of principals has failed: {type(error).__name__}") from None
+            raise UnknownClient(f"the builder of principals has failed: {type(error).__name__}") from None
         if not isinstance(named, NamedPrincipal) or not named.kind or not named.name:
-            raise Nobody(f"the builder of principals has returned {type(named).__name__}, no principal with a name")
+            raise UnknownClient(
+                f"the builder of principals has returned {type(named).__name__}, no principal with a name"
+            )
         return Principal(named.kind, named.name)

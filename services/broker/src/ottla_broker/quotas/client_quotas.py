@@ -5,7 +5,7 @@ connection is not read (KIP-219). Quotas hold per broker, as in Kafka, and a cha
 
 Without quotas a request costs the test of `are_on`. With quotas it costs the look-up of its client's meters, which
 are found once for each user and client id. Client ids are chosen by clients: what one costs is bounded, and a use is
-not forgotten for it while it counts (`kept_uses.py`).
+not forgotten for it while it counts (`usage_table.py`).
 """
 
 from collections.abc import Callable, Mapping
@@ -14,9 +14,9 @@ from hashlib import blake2b
 from random import random
 from typing import Any, Final, Protocol
 
-from ottla_broker.quotas.kept_uses import KeptUses
-from ottla_broker.quotas.quota_limits import Limit, Quotas, limit_of, names_of_clients
+from ottla_broker.quotas.quota_limits import QuotaLimit, Quotas, limit_of, names_of_clients
 from ottla_broker.quotas.sampled_rate import THROTTLE_MS_MAX, RateWindow, SampledRate, TokenBucket
+from ottla_broker.quotas.usage_table import UsageTable
 from ottla_core.clock import Clock
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.cluster.state.security import QuotaName
@@ -40,8 +40,8 @@ PERCENT_PER_NS: Final = 100 / 1e9
 
 SharedBy = tuple[str | None, str | None]
 """Whose use it is: of this user and this client id, bounded; None where it is of all."""
-Rates = KeptUses[SharedBy, SampledRate]
-Buckets = KeptUses[SharedBy, TokenBucket]
+Rates = UsageTable[SharedBy, SampledRate]
+Buckets = UsageTable[SharedBy, TokenBucket]
 
 
 class Client(Protocol):
@@ -192,12 +192,13 @@ class ClientQuotas:
         self._meters: dict[tuple[str, str], Meters] = {}
         # Apart by whether client ids are told apart, which clients choose: no number of those touches users' quotas.
         self._rates: Mapping[tuple[QuotaName, bool], Rates] = {
-            (name, by_client_id): KeptUses(lambda: SampledRate(window), METERS_MAX)
+            (name, by_client_id): UsageTable(lambda: SampledRate(window), METERS_MAX)
             for name in RATED
             for by_client_id in (False, True)
         }
         self._buckets: Mapping[bool, Buckets] = {
-            by_client_id: KeptUses(lambda: TokenBucket(mutation_window), METERS_MAX) for by_client_id in (False, True)
+            by_client_id: UsageTable(lambda: TokenBucket(mutation_window), METERS_MAX)
+            for by_client_id in (False, True)
         }
         self._generation = 0
         self.are_on = False
@@ -364,7 +365,7 @@ def bounded_client_id(client_id: str) -> str:
     return client_id[: CLIENT_ID_CHARACTERS_MAX - len(digest)] + digest
 
 
-def _shared_by(limit: Limit) -> SharedBy:
+def _shared_by(limit: QuotaLimit) -> SharedBy:
     return limit.user, None if limit.client_id is None else bounded_client_id(limit.client_id)
 
 

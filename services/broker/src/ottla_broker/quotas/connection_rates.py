@@ -3,7 +3,7 @@
 Above the rate of the broker, or of a listener (`max.connection.creation.rate`), nothing is accepted for a while; the
 broker's does not hold for the listener among brokers where there are others. A connection from an address that is
 above its own rate is accepted, not served, and closed after a while, so that a client that connects again at once is
-held back as well; it does not count. An address is not forgotten while its connections count (`kept_uses.py`), and
+held back as well; it does not count. An address is not forgotten while its connections count (`usage_table.py`), and
 one network of IPv6, of which somebody may have all addresses, cannot fill the table.
 
 Source: Kafka's ConnectionQuotas.
@@ -14,8 +14,8 @@ from ipaddress import IPv6Address, IPv6Network
 from typing import Final
 
 from ottla_broker.quotas.connection_limits import ConnectionLimits
-from ottla_broker.quotas.kept_uses import KeptUses
 from ottla_broker.quotas.sampled_rate import RateWindow, SampledRate
+from ottla_broker.quotas.usage_table import UsageTable
 from ottla_core.plain_address import plain_address
 
 ADDRESSES_MAX: Final = 10_000
@@ -41,7 +41,7 @@ class ConnectionRates:
         self._window = window
         self._all = SampledRate(window)
         self._of_listeners: dict[str, SampledRate] = {}
-        self._of_addresses: KeptUses[str, SampledRate] = KeptUses(lambda: SampledRate(window), ADDRESSES_MAX)
+        self._of_addresses: UsageTable[str, SampledRate] = UsageTable(lambda: SampledRate(window), ADDRESSES_MAX)
         self.by_address: Mapping[str | None, float] = {}
 
     def limit_addresses(self, by_address: Mapping[str | None, float]) -> None:

@@ -22,7 +22,7 @@ Quotas = Mapping[QuotaEntity, Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class QuotaLimit:
     """A quota that holds for a client.
 
     Attributes:
@@ -36,12 +36,12 @@ class Limit:
     client_id: str | None
 
 
-def limit_of(quotas: Quotas, name: QuotaName, user: str, client_id: str) -> Limit | None:
+def limit_of(quotas: Quotas, name: QuotaName, user: str, client_id: str) -> QuotaLimit | None:
     """Return the quota that holds for a client, None if there is none."""
     for entity, counted in _in_order(user, client_id):
         found = quotas.get(entity)
         if found is not None and name in found:
-            return Limit(found[name], *counted)
+            return QuotaLimit(found[name], *counted)
     return None
 
 

@@ -43,7 +43,7 @@ class SampledRate:
 
     Attributes:
         pending: what was used and is not recorded yet, as it is too little to ask a clock for it.
-        is_kept: whether it is the one that all go by who share the quota (`kept_uses.py`).
+        is_kept: whether it is the one that all go by who share the quota (`usage_table.py`).
     """
 
     __slots__ = ("_samples", "_total", "_window", "is_kept", "pending")
@@ -106,7 +106,7 @@ class TokenBucket:
     """What may be used still of a rate, which is saved up over the window (KIP-599). Source: Kafka's TokenBucket.
 
     Attributes:
-        is_kept: whether it is the one that all go by who share the quota (`kept_uses.py`).
+        is_kept: whether it is the one that all go by who share the quota (`usage_table.py`).
     """
 
     __slots__ = ("_filled_ms", "_limit_per_second", "_tokens", "_window", "is_kept")

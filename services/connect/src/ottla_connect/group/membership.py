@@ -30,7 +30,7 @@ from ottla_connect.group.view import Assignment, GroupView, Revoked
 from ottla_connect.group.worker_protocol import COMPATIBLE, PROTOCOL_TYPE, SESSIONED
 from ottla_core.background import note_failure, start_awaited
 from ottla_core.client.errors import Refused, Unreachable
-from ottla_core.client.group.coordinator_client import Channel, CoordinatorClient
+from ottla_core.client.group.coordinator_client import ConnectionPurpose, CoordinatorClient
 from ottla_core.client.group.messages import SendHeartbeat, SendJoin, SendSync
 from ottla_core.client.group.requests import (
     GroupTerms,
@@ -135,7 +135,7 @@ class Membership:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._client.abandon(Channel.REBALANCE)
+        self._client.abandon(ConnectionPurpose.REBALANCE)
         if self._member.member_id:
             await self._leave(self._member.member_id)
         self._client.forget()
@@ -201,7 +201,7 @@ class Membership:
     def _abandon_request(self) -> None:
         if self._request is not None:
             self._request.cancel()
-        self._client.abandon(Channel.REBALANCE)
+        self._client.abandon(ConnectionPurpose.REBALANCE)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = start_awaited("group membership", work)
@@ -231,7 +231,7 @@ class Membership:
         log.info("joining", group=self._group_id, member=action.member_id, reason=action.reason)
         protocols = self._member.metadata(self._view().config_offset)
         request = join_request(self._terms, action, protocols)
-        answer = await self._ask(Channel.REBALANCE, request, self._rebalance_timeout_s)
+        answer = await self._ask(ConnectionPurpose.REBALANCE, request, self._rebalance_timeout_s)
         if answer is None:
             self._do(self._member.join_unanswered(action.ticket, _now_ms()))
         else:
@@ -246,7 +246,7 @@ class Membership:
 
     async def _sync(self, action: SendSync) -> None:
         request = sync_request(self._terms, action)
-        answer = await self._ask(Channel.REBALANCE, request, self._rebalance_timeout_s)
+        answer = await self._ask(ConnectionPurpose.REBALANCE, request, self._rebalance_timeout_s)
         if answer is None:
             self._do(self._member.sync_unanswered(action.ticket, _now_ms()))
         else:
@@ -254,7 +254,7 @@ class Membership:
 
     async def _beat(self, action: SendHeartbeat) -> None:
         request = heartbeat_request(self._group_id, action)
-        answer = await self._ask(Channel.HEARTBEAT, request, self._heartbeat_timeout_s)
+        answer = await self._ask(ConnectionPurpose.HEARTBEAT, request, self._heartbeat_timeout_s)
         if answer is None:
             self._do(self._member.heartbeat_unanswered(action.ticket, _now_ms()))
         else:
@@ -264,17 +264,17 @@ class Membership:
         request = leave_request(self._group_id, member_id, "the worker stops")
         try:
             async with asyncio.timeout(LEAVE_TIMEOUT_S):
-                answer = await self._client.ask(Channel.HEARTBEAT, request, timeout_s=LEAVE_TIMEOUT_S)
+                answer = await self._client.ask(ConnectionPurpose.HEARTBEAT, request, timeout_s=LEAVE_TIMEOUT_S)
         except (Unreachable, Refused, TimeoutError) as error:
             log.warning("group-not-left", group=self._group_id, reason=str(error) or "no answer in time")
         else:
             error_code: ErrorCode = answer.error_code
             log.info("group-left", group=self._group_id, error=error_code.name)
 
-    async def _ask(self, channel: Channel, request: Any, timeout_s: float) -> Any | None:
+    async def _ask(self, purpose: ConnectionPurpose, request: Any, timeout_s: float) -> Any | None:
         """Return the response; None if there is none. What cannot get better ends the membership."""
         try:
-            response = await self._client.ask(channel, request, timeout_s=timeout_s)
+            response = await self._client.ask(purpose, request, timeout_s=timeout_s)
         except Unreachable as error:
             if self._is_reachable and not self._closed:
                 log.warning("coordinator-unreachable", group=self._group_id, reason=str(error))

@@ -26,7 +26,7 @@ from ottla_connect.config import WorkerConfig
 from ottla_connect.state.kafka_clients import REQUEST_TIMEOUT_S, KafkaClients
 from ottla_connect.state.keyed_log import LogError
 from ottla_core.client.errors import Refused, Unreachable
-from ottla_core.client.group.coordinator_client import Channel, CoordinatorClient
+from ottla_core.client.group.coordinator_client import ConnectionPurpose, CoordinatorClient
 from ottla_core.client.security import ClientSecurity
 from ottla_core.config import parse_address
 from ottla_core.errors import ConfigurationError
@@ -169,7 +169,7 @@ class SinkOffsets:
         try:
             while True:
                 self._permit()
-                response = await client.ask(Channel.REBALANCE, request, timeout_s=self._change_timeout_s)
+                response = await client.ask(ConnectionPurpose.REBALANCE, request, timeout_s=self._change_timeout_s)
                 if response.error_code not in PASSING_CODES or time.monotonic() > deadline:
                     return response
                 client.forget()

@@ -18,7 +18,7 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from ottla_core.client.errors import AuthenticationFailed, Refused, Unreachable, UnsupportedByBroker
-from ottla_core.client.group.coordinator_client import Channel, CoordinatorClient
+from ottla_core.client.group.coordinator_client import ConnectionPurpose, CoordinatorClient
 from ottla_core.client.group.membership_lease import MembershipLease
 from ottla_core.client.group.messages import Joined, SendHeartbeat, SendJoin, SendSync
 from ottla_core.client.group.requests import (
@@ -130,12 +130,12 @@ class Membership:
         """Leave the group, so that the others take over at once."""
         self._lease.end()
         self._is_leader = False
-        self._client.abandon(Channel.REBALANCE)
+        self._client.abandon(ConnectionPurpose.REBALANCE)
         if self._member_id:
             request = leave_request(self._terms.group_id, self._member_id, "the worker stops")
             try:
                 async with asyncio.timeout(LEAVE_TIMEOUT_S):
-                    await self._client.ask(Channel.HEARTBEAT, request, timeout_s=LEAVE_TIMEOUT_S)
+                    await self._client.ask(ConnectionPurpose.HEARTBEAT, request, timeout_s=LEAVE_TIMEOUT_S)
             except (Unreachable, Refused, TimeoutError) as error:
                 log.warning("group not left", group=self._terms.group_id, reason=str(error) or "no answer in time")
         self._client.forget()
@@ -152,7 +152,7 @@ class Membership:
             sent_ms = _now_ms()
             action = SendJoin(ticket=0, member_id=self._member_id, reason=self._reason)
             request = join_request(self._terms, action, [(PROTOCOL, self._state())])
-            joined = joined_of(await self._ask(Channel.REBALANCE, request, self._rebalance_timeout_s))
+            joined = joined_of(await self._ask(ConnectionPurpose.REBALANCE, request, self._rebalance_timeout_s))
             if joined.error is ErrorCode.member_id_required:
                 self._member_id = joined.member_id
                 continue
@@ -177,7 +177,7 @@ class Membership:
             assignments=self._share_out(joined.members) if leads else {},
         )
         request = sync_request(self._terms, action)
-        synced = synced_of(await self._ask(Channel.REBALANCE, request, self._rebalance_timeout_s))
+        synced = synced_of(await self._ask(ConnectionPurpose.REBALANCE, request, self._rebalance_timeout_s))
         if synced.error is ErrorCode.unknown_member_id:
             self._forget_membership()
             return None
@@ -202,7 +202,7 @@ class Membership:
             action = SendHeartbeat(ticket=0, member_id=self._member_id, generation=self._generation)
             request = heartbeat_request(self._terms.group_id, action)
             try:
-                answer = await self._ask(Channel.HEARTBEAT, request, self._heartbeat_timeout_s)
+                answer = await self._ask(ConnectionPurpose.HEARTBEAT, request, self._heartbeat_timeout_s)
             except Unreachable as error:
                 self.problem = str(error)
                 continue  # the lease runs out by itself, and the next heartbeat asks for the coordinator
@@ -238,8 +238,8 @@ class Membership:
         self._reason = f"{what} was answered with {error.name}"
         raise Unreachable(f"group {self._terms.group_id}: {what} was answered with {error.name}")
 
-    async def _ask(self, channel: Channel, request: Any, timeout_s: float) -> Any:
-        return await self._client.ask(channel, request, timeout_s=timeout_s)
+    async def _ask(self, purpose: ConnectionPurpose, request: Any, timeout_s: float) -> Any:
+        return await self._client.ask(purpose, request, timeout_s=timeout_s)
 
     def _forget_membership(self) -> None:
         """Be no member: nothing may be done as leader any more; what is copied goes on until somebody says else."""

@@ -2,19 +2,21 @@
 
 import random
 
-from ottla_broker.quotas.kept_uses import LIMITS_MAX, LOOKED_AT_MAX, KeptUses
 from ottla_broker.quotas.sampled_rate import RateWindow, SampledRate, TokenBucket
+from ottla_broker.quotas.usage_table import LIMITS_MAX, LOOKED_AT_MAX, UsageTable
 
 WINDOW = RateWindow(samples=11, sample_ms=1000)
 MOST = 20
 LIMIT = 100.0
 
 
-def rates(most: int = MOST) -> KeptUses[str, SampledRate]:
-    return KeptUses(lambda: SampledRate(WINDOW), most)
+def rates(most: int = MOST) -> UsageTable[str, SampledRate]:
+    return UsageTable(lambda: SampledRate(WINDOW), most)
 
 
-def use(kept: KeptUses[str, SampledRate], key: str, user: str, now_ms: int = 0, limit: float = LIMIT) -> SampledRate:
+def use(
+    kept: UsageTable[str, SampledRate], key: str, user: str, now_ms: int = 0, limit: float = LIMIT
+) -> SampledRate:
     rate = kept.of(key, user, limit, now_ms)
     rate.record(1, now_ms)
     return rate

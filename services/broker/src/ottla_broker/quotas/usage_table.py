@@ -22,7 +22,7 @@ PART_OF_ONE_USER: Final = 0.5
 """How much of the table may be of one user's clients; with one user, such as `ANONYMOUS`, much has to be."""
 
 
-class Use(Protocol):
+class Usage(Protocol):
     """What was used lately.
 
     Attributes:
@@ -36,10 +36,10 @@ class Use(Protocol):
 
 
 Key = TypeVar("Key", bound=Hashable)
-Kept = TypeVar("Kept", bound=Use)
+Kept = TypeVar("Kept", bound=Usage)
 
 
-class KeptUses(Generic[Key, Kept]):
+class UsageTable(Generic[Key, Kept]):
     """Uses of one kind of quota.
 
     Args:
