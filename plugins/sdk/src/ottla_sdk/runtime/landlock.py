@@ -10,7 +10,7 @@ import ctypes
 import os
 import stat
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntFlag
 from pathlib import Path
 from typing import Final
@@ -88,12 +88,24 @@ def restrict(readable: Iterable[Path], writable: Iterable[Path], *, may_execute:
         OSError: the kernel refuses.
     """
     handled = _ALL if _version() >= TRUNCATE_VERSION else _ALL & ~Right.TRUNCATE
-    if may_execute:
-        handled &= ~Right.EXECUTE
+    _enforce(handled & ~Right.EXECUTE if may_execute else handled, {READ: readable, WRITE: writable})
+
+
+def forbid_programs() -> None:
+    """Have this thread, and those that it starts, start no programs, for ever; files are as before.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    _enforce(Right.EXECUTE, {})
+
+
+def _enforce(handled: Right, rules: Mapping[Right, Iterable[Path]]) -> None:
+    """Take the rights that are handled from this thread, but for those that rules give back for paths."""
     attributes = _RulesetAttributes(handled)
     ruleset = _call(_CREATE_RULESET, ctypes.byref(attributes), ctypes.sizeof(attributes), 0)
     try:
-        for rights, paths in ((READ, readable), (WRITE, writable)):
+        for rights, paths in rules.items():
             for path in paths:
                 _allow(ruleset, path, rights & handled)
         if ctypes.CDLL(None, use_errno=True).prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):

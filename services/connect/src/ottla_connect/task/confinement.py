@@ -56,8 +56,10 @@ def confine(worker: WorkerConfig, settings: Mapping[str, str]) -> None:
             "Python's own ways to start a process are closed"
         )
         return
-    writable = [Path("/")] if roots is None else [*map(Path, roots), *_scratch()]
-    landlock.restrict(_readable(settings), writable, may_execute=may_execute)
+    if roots is None:
+        landlock.forbid_programs()
+    else:
+        landlock.restrict(_readable(settings), [*map(Path, roots), *_scratch()], may_execute=may_execute)
 
 
 def _readable(settings: Mapping[str, str]) -> Iterator[Path]:
