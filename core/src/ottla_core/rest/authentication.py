@@ -212,7 +212,7 @@ class Authentication:
             return Caller(user) if is_right else _Failure("no such user, or not the user's password")
         if token is not None and self._access.tokens is not None:
             judgement = await self._access.tokens.judge(token)
-            return Caller(judgement.subject) if judgement.subject else _Failure(judgement.reason or "it names nobody")
+            return _named(judgement.subject, judgement.reason or "the token names nobody whose name can be printed")
         return _Failure("the header Authorization has nothing of what is accepted here")
 
     def _denial(self, caller: Caller, method: str, headers: Mapping[str, str]) -> str | None:
@@ -276,7 +276,10 @@ def _by_certificate(certificate: bytes, rules: tuple[MappingRule, ...]) -> Calle
         full_name = distinguished_name(x509.load_der_x509_certificate(certificate).subject)
     except ValueError:
         return _Failure("the certificate has no name that can be read")
-    name = principal_name(rules, full_name)
-    if not name:
-        return _Failure(f"no rule of listeners.https.ssl.principal.mapping.rules names {full_name}")
-    return Caller(name)
+    reason = f"no rule of listeners.https.ssl.principal.mapping.rules makes a name of {full_name!r}"
+    return _named(principal_name(rules, full_name), reason)
+
+
+def _named(name: str | None, reason: str) -> Caller | _Failure:
+    """Return who asks, if the name is one that may stand in a line of the log."""
+    return Caller(name) if name and name.isprintable() else _Failure(reason)

@@ -188,7 +188,8 @@ async def test_a_token_names_its_user(workers):
     async with workers.client() as client:
         good = {"Authorization": f"Bearer {workers.issuer.token('ann')}"}
         assert (await client.post("/connectors", json=NEW, headers=good)).status_code == 201
-        for token in (Issuer().token("ann"), workers.issuer.token("ann", life_s=-60), "x"):
+        unprintable = workers.issuer.token("ann\nbob")
+        for token in (Issuer().token("ann"), workers.issuer.token("ann", life_s=-60), "x", unprintable):
             answer = await client.get("/connectors", headers={"Authorization": f"Bearer {token}"})
             assert answer.status_code == 401
 
