@@ -13,6 +13,7 @@ from typing import NoReturn
 
 import pytest
 
+from ottla_sdk.runtime import landlock
 from tests.faults import network
 from tests.faults.cluster import faketime_library
 from tests.support.clusters import releases
@@ -29,7 +30,7 @@ def require(*names: str) -> None:
     """Skips or fails the test if the machine lacks one of these."""
     for name in names:
         if reason := REQUIREMENTS[name]():
-            (does_not_apply if name in BY_CHOICE else lack)(reason)
+            (does_not_apply if name in BY_CHOICE | OF_THE_KERNEL else lack)(reason)
 
 
 def lack(reason: str) -> NoReturn:
@@ -86,12 +87,18 @@ def _prometheus() -> str | None:
     return None if found else "Prometheus is not installed: apt-get install prometheus"
 
 
+def _landlock() -> str | None:
+    return None if landlock.is_available() else "the kernel has no Landlock"
+
+
 def _apicurio() -> str | None:
     return None if APICURIO in os.environ else f"a 140 MB download: set {APICURIO}=1"
 
 
 BY_CHOICE = frozenset({"apicurio", "history"})
 """What is left out unless somebody asks for it, on every machine; a copy of the files has no history on purpose."""
+OF_THE_KERNEL = frozenset({"landlock"})
+"""What nobody can install; the product does without it where it is not there."""
 REQUIREMENTS: dict[str, Callable[[], str | None]] = {
     "apicurio": _apicurio,
     "docker": _docker,
@@ -99,6 +106,7 @@ REQUIREMENTS: dict[str, Callable[[], str | None]] = {
     "history": releases.unavailable_reason,
     "kafka": kafka_jars.unavailable_reason,
     "kcat": _kcat,
+    "landlock": _landlock,
     "logrotate": _logrotate,
     "network namespaces": network.unavailable_reason,
     "postgresql": _postgresql,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla_sdk.file_policy import FileRefused, limit_files, of_worker, permitted_path
-from ottla_sdk.runtime import landlock
+from tests.support.requirements import require
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def attempt(what, name):
 """
 
 
-@pytest.mark.skipif(not landlock.is_available(), reason="the kernel has no Landlock")
+@pytest.mark.requires("landlock")
 def test_the_kernel_keeps_a_confined_process_to_the_roots_even_if_a_link_changes_after_it_was_judged(
     root: Path,
 ) -> None:
@@ -125,8 +125,8 @@ attempt(lambda: __import__("xml.dom.minidom"), "a module")
 
 @pytest.mark.parametrize("asks_python", [True, False])
 def test_a_process_that_may_start_none_starts_none(root: Path, asks_python: bool) -> None:
-    if not asks_python and not landlock.is_available():
-        pytest.skip("the kernel has no Landlock")
+    if not asks_python:
+        require("landlock")
     program = IN_ROOTS.replace("PROCESSES", "false").replace('"connector.file.roots.allowed": str(root), ', "") + (
         """
 attempt(lambda: subprocess.run(["true"]), "subprocess")
