@@ -49,6 +49,7 @@ LOGGERS: Final = frozenset(
         "rpc",
         "stop",
         "tls",
+        "tokens",
     }
 )
 
