@@ -359,7 +359,7 @@ def state_of(group: ConsumerGroup | None) -> object:
     """Return all that a group knows, but for what it keeps in memory only."""
     if group is None:
         return None
-    in_memory = {"checked_topics", "doubted_since_ms", "reported", "loaded_ms"}
+    in_memory = {"checked_topics", "doubted_since_ms", "reported", "loaded_ms", "visible"}
     return {name: value for name, value in vars(group).items() if name not in in_memory}
 
 

@@ -1,7 +1,7 @@
 """Which of the long tests of tests/in_turn.txt have their turn together.
 
-Tests and files of the list go by test, so that the parameters of one are spread; those below its folders go by file,
-since what the tests of a file share is made once.
+Tests of the list go by their parameters, so that these are spread. What is listed as a file, or lies below a folder,
+goes by file: what its tests share is made once, and one may go on with what another has left.
 """
 
 from functools import cache
@@ -23,7 +23,7 @@ def turn_of(node_id: str) -> int | None:
     """The turn of a test, from 0 to `TURNS` - 1; None if it runs every time."""
     test = node_id.partition("[")[0]
     file = test.partition("::")[0]
-    if not listed_in_turn().isdisjoint((test, file)):
+    if test in listed_in_turn():
         return crc32(node_id.encode()) % TURNS
-    folders = (f"{folder}/" for folder in PurePosixPath(file).parents)
-    return None if listed_in_turn().isdisjoint(folders) else crc32(file.encode()) % TURNS
+    of_file = (file, *(f"{folder}/" for folder in PurePosixPath(file).parents))
+    return None if listed_in_turn().isdisjoint(of_file) else crc32(file.encode()) % TURNS

@@ -71,8 +71,13 @@ def test_each_parameter_has_one_turn_and_other_tests_run_every_time() -> None:
     page = "tests/documents/test_pages.py::test_every_command_of_a_page_works[docs/{}.md]"
     turns = [turn_of(page.format(number)) for number in range(100)]
     assert set(turns) == set(range(TURNS))
-    assert turn_of("tests/fuzz/test_loop_delay.py::test_whatever[1]") is not None
     assert turn_of("tests/system/test_crash.py::test_every_acknowledged") is None
+
+
+def test_the_tests_of_a_listed_file_have_one_turn() -> None:
+    file = "tests/system/test_doctor.py"
+    assert turn_of(f"{file}::test_a") is not None
+    assert turn_of(f"{file}::test_a") == turn_of(f"{file}::test_b[1]")
 
 
 def test_the_tests_of_a_file_below_a_folder_have_one_turn() -> None:
