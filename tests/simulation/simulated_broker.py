@@ -18,6 +18,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.list_offsets.v9.request import ListOffsetsRequest
 
 from ottla_broker.controlled_shutdown import hand_over
+from ottla_broker.joining import shows_registration
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import PartitionWatcher, ReplicationContext
 from ottla_broker.partition_table import PartitionTable
@@ -26,7 +27,6 @@ from ottla_broker.replication.fetch_plan import PlannedFetch
 from ottla_broker.replication.fetcher_pool import FetcherPool
 from ottla_broker.replication.isr_updates import IsrUpdates
 from ottla_broker.replication.longest_log_searches import LongestLogSearches
-from ottla_broker.service import shows_registration
 from ottla_core.background import start_awaited
 from ottla_core.cluster.controller_rpc.controller_api import AlteredIsr, IsrChange
 from ottla_core.cluster.etcd.client import EtcdClient

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from ottla_broker.service import shows_registration
+from ottla_broker.joining import shows_registration
 from ottla_core.cluster.membership.membership import Membership
 from ottla_core.cluster.state.model import ClusterState
 from tests.support.controller.replica_rules import live

@@ -8,9 +8,9 @@ the logs.
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 from secrets import randbelow
 from typing import TYPE_CHECKING, Any
@@ -35,13 +35,13 @@ from ottla_broker.config import BrokerConfig
 from ottla_broker.controlled_shutdown import hand_over
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.dynamic_config import as_started, keep_applied
-from ottla_broker.effective_topic_config import effective_topic_config
 from ottla_broker.fetch_sessions import FETCH_SESSION_ID_MAX, FetchSessionCache
 from ottla_broker.file_shares import share_files
 from ottla_broker.groups.group_topic import GroupTopicCreation
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.groups.shard_log_access import ShardLogAccess
 from ottla_broker.groups.topic_rights import TopicRights
+from ottla_broker.joining import Place, join_cluster
 from ottla_broker.links.epoch_raising import EpochRaising
 from ottla_broker.links.group_rewind import GroupRewind
 from ottla_broker.links.keeper_assembly import start_keepers
@@ -50,10 +50,7 @@ from ottla_broker.links.link_settings import resolver
 from ottla_broker.links.local_group_offsets import LocalGroupOffsets
 from ottla_broker.listener import Listener, bind
 from ottla_broker.listener_security import certificates_of, peer_access
-from ottla_broker.log.directories.cluster_copies import ClusterCopies
-from ottla_broker.log.directories.log_directories import LogDirectories, take_directories
-from ottla_broker.log.store.log_store import LogStore
-from ottla_broker.log_settings import cleaner_settings, log_settings
+from ottla_broker.log_settings import cleaner_settings
 from ottla_broker.metrics.serving import serve_metrics
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partition_table import PartitionTable
@@ -71,21 +68,15 @@ from ottla_broker.topic_traffic import TrafficByTopic
 from ottla_core import health_names
 from ottla_core.background import start_detached, start_recurring
 from ottla_core.clock import Clock, SystemClock
-from ottla_core.cluster.controller_rpc.controller_client import ControllerClient
-from ottla_core.cluster.etcd.client import EtcdClient
-from ottla_core.cluster.membership.cluster_id import ensure_cluster_id
 from ottla_core.cluster.membership.membership import Membership
-from ottla_core.cluster.membership.recovery_check import read_finished_recovery
-from ottla_core.cluster.state.keys import KeySpace
-from ottla_core.cluster.state.model import NO_LEADER, ClusterState, Endpoint, Member, Role
+from ottla_core.cluster.state.model import NO_LEADER, ClusterState, Role
 from ottla_core.cluster.state.security import QuotaName
 from ottla_core.cluster.view.feed import ClusterStateFeed
-from ottla_core.cluster_process import begin_rpc_tls, open_etcd, own_member, serve_until_end
+from ottla_core.cluster_process import begin_rpc_tls, serve_until_end
 from ottla_core.errors import RequestTimedOut
 from ottla_core.lifecycle import open_files_limit
 from ottla_core.observe.traces import TracedProcess, begin_traces
 from ottla_core.rpc.server import RpcServer
-from ottla_core.throttle_config import LOG_DIRECTORY_MOVE_RATE, throttle_rate
 
 if TYPE_CHECKING:
     from ottla_broker.tls.listener_tls import Certificates
@@ -93,7 +84,6 @@ if TYPE_CHECKING:
     from ottla_core.rpc.tls import RpcTls
     from ottla_sdk.broker import Authorizer
 
-REGISTRATION_TIMEOUT_SECONDS = 60.0
 ELECTIONS_TIMEOUT_SECONDS = 5.0
 
 logger = structlog.get_logger("broker")
@@ -202,20 +192,6 @@ def _keep_health(broker: Broker, rpc_server: RpcServer) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """This broker's place in the cluster, with the logs it has brought along."""
-
-    feed: ClusterStateFeed
-    store: LogStore
-    copies: ClusterCopies
-    membership: Membership
-    controller: ControllerClient
-    changed: asyncio.Event
-    """Set when the registration has changed."""
-    authorization: Authorization
-
-
-@dataclass(frozen=True, slots=True)
 class _Replication:
     """What makes the partitions lead and follow."""
 
@@ -249,20 +225,10 @@ async def _open_broker(
     def begin_rights(feed: ClusterStateFeed) -> Awaitable[Authorization]:
         return authorization_by(authorizer, config, feed, audit, closing)
 
-    place = await _join_cluster(config, ports, rpc_port, closing, tracing=tracing, tls=tls, begin_rights=begin_rights)
+    place = await join_cluster(config, ports, rpc_port, closing, tracing=tracing, tls=tls, begin_rights=begin_rights)
     feed, controller = place.feed, place.controller
     replication = await _start_replication(config, place, clock, closing, peers)
-    groups = GroupRelay(
-        feed,
-        config.node_id,
-        ShardLogAccess(replication.partitions, lambda: feed.state, clock),
-        tls=tls,
-        topic_rights=TopicRights(place.authorization.may_describe),
-    )
-    groups.start()
-    closing.push_async_callback(groups.close)
-    group_topic = GroupTopicCreation(config, controller, feed, clock)
-    closing.push_async_callback(group_topic.close)
+    groups, group_topic = _start_groups(config, place, replication, clock, closing, tls=tls)
     own_groups = LocalGroupOffsets(groups, group_topic, lambda: feed.state, f"broker-{config.node_id}-links")
     replication.links.groups = GroupRewind(own_groups.set_all_back)
     statuses, keepers = start_keepers(
@@ -310,95 +276,8 @@ async def _open_broker(
     )
 
 
-async def _join_cluster(
-    config: BrokerConfig,
-    ports: Mapping[str, int],
-    rpc_port: int,
-    closing: AsyncExitStack,
-    *,
-    tracing: "Tracing | None",
-    tls: "RpcTls | None",
-    begin_rights: Callable[[ClusterStateFeed], Awaitable[Authorization]],
-) -> _Place:
-    """Read the cluster's state, begin to judge by it, open and recover the logs, and register.
-
-    The authorizer comes before the registration: one that is slow, or cannot start, is to hold up no partitions.
-    """
-    etcd = open_etcd(config, closing)
-    directories, copies = await _take_directories(config, etcd, closing)
-    feed = ClusterStateFeed(
-        etcd,
-        config.cluster_name,
-        age_max_ms=config.view_age_max_ms,
-        copier=copies,
-        own_key=KeySpace(config.cluster_name).member(Role.BROKER, config.node_id),
-        cluster_id=copies.cluster_id,  # etcd may have been given another cluster's state since they were taken
-    )
-    await feed.start()
-    closing.push_async_callback(feed.close)
-    authorization = await begin_rights(feed)
-    store = await LogStore.load(
-        directories,
-        config_for=lambda name: effective_topic_config(feed.state.topics.get(name), feed.state, config),
-        clock=SystemClock(),
-        settings=log_settings(as_started(config, feed.state.broker_configs)),
-        move_rate=lambda: throttle_rate(LOG_DIRECTORY_MOVE_RATE, config.node_id, feed.state.broker_configs),
-    )
-    closing.push_async_callback(store.close)
-    copies.on_refusal = lambda path, error: store.storage_problems.note(
-        path, "copy", error, f"the copy of the cluster's state in {path} is not written: {error.strerror or error}"
-    )
-    changed = asyncio.Event()
-    membership = Membership(
-        etcd,
-        config.cluster_name,
-        _describe_self(config, ports, rpc_port, store),
-        lease_ttl_ms=config.member_lease_ttl_ms,
-        on_change=changed.set,
-        resume=True,
-        view_is_fresh=feed.is_fresh,
-    )
-    await membership.start()
-    await store.directories.registered(membership.registered_epoch)
-    closing.push_async_callback(membership.close)
-    await feed.wait_for(lambda state: shows_registration(state, membership), REGISTRATION_TIMEOUT_SECONDS)
-    controller = ControllerClient(feed, tracing=tracing, tls=tls)
-    closing.push_async_callback(controller.close)
-    return _Place(feed, store, copies, membership, controller, changed, authorization)
-
-
-async def _take_directories(
-    config: BrokerConfig, etcd: EtcdClient, closing: AsyncExitStack
-) -> tuple[LogDirectories, ClusterCopies]:
-    """Take over the log directories, before the cluster's state is read that is copied into them."""
-    cluster_id = await ensure_cluster_id(etcd, config.cluster_name)
-    # Only then: a recovery writes the cluster id with its first marker, or after it. So where the id is a recovered
-    # one, and the marker is finished afterwards, the state is whole.
-    recovery = await read_finished_recovery(etcd, config.cluster_name)
-    directories = await take_directories(
-        config.log_dirs, node_id=config.node_id, cluster_id=cluster_id, recovery=recovery.number
-    )
-    closing.callback(directories.release)
-    prefix = KeySpace(config.cluster_name).prefix
-    copies = ClusterCopies(directories, config.cluster_name, cluster_id, lambda: etcd.pages(prefix))
-    closing.callback(copies.close)
-    keeping = start_recurring("copies of the cluster's state", copies.keep)
-    closing.callback(keeping.cancel)
-    return directories, copies
-
-
-def shows_registration(state: ClusterState, membership: Membership) -> bool:
-    """Return whether a state is of after this broker's present registration.
-
-    In one from before, a leader may still take it into the in-sync set by the logs that its predecessor had.
-    Partitions begin with the first state that they are given, and what changes later is about the logs of now.
-    """
-    member = state.brokers.get(membership.member.id)
-    return member is not None and member.epoch == membership.registered_epoch
-
-
 async def _start_replication(
-    config: BrokerConfig, place: _Place, clock: Clock, closing: AsyncExitStack, peers: PeerAccess
+    config: BrokerConfig, place: Place, clock: Clock, closing: AsyncExitStack, peers: PeerAccess
 ) -> _Replication:
     """Lead and follow as the cluster's state says, as soon as the controller has seen this registration."""
     feed, membership = place.feed, place.membership
@@ -456,7 +335,32 @@ async def _start_replication(
     return _Replication(partitions, reconciler, isr_updates, fetchers, links, context.traffic)
 
 
-def _start_links(config: BrokerConfig, place: _Place, context: ReplicationContext, clock: Clock) -> LinkFetchers:
+def _start_groups(
+    config: BrokerConfig,
+    place: Place,
+    replication: _Replication,
+    clock: Clock,
+    closing: AsyncExitStack,
+    *,
+    tls: "RpcTls | None",
+) -> tuple[GroupRelay, GroupTopicCreation]:
+    """Connect to the group coordinators, and serve them their shards' partitions."""
+    feed = place.feed
+    groups = GroupRelay(
+        feed,
+        config.node_id,
+        ShardLogAccess(replication.partitions, lambda: feed.state, clock),
+        tls=tls,
+        topic_rights=TopicRights(place.authorization.may_describe),
+    )
+    groups.start()
+    closing.push_async_callback(groups.close)
+    group_topic = GroupTopicCreation(config, place.controller, feed, clock)
+    closing.push_async_callback(group_topic.close)
+    return groups, group_topic
+
+
+def _start_links(config: BrokerConfig, place: Place, context: ReplicationContext, clock: Clock) -> LinkFetchers:
     """Have what this broker leads of linked topics fetched from their sources."""
     feed = place.feed
     started = as_started(config, feed.state.broker_configs)
@@ -509,21 +413,3 @@ async def _wait_for_elections(
         logger.warning("no controller has elected this broker for its partitions yet; going on without")
     else:
         await reconciler.wait_reached(state.revision, ELECTIONS_TIMEOUT_SECONDS)
-
-
-def _describe_self(config: BrokerConfig, ports: Mapping[str, int], rpc_port: int, store: LogStore) -> Member:
-    advertised = {name: (host, port) for name, host, port in config.advertised_listeners}
-    protocols = dict(config.listener_security_protocol_map)
-    endpoints = []
-    for name, listen_host, _ in config.listeners:
-        host, port = advertised.get(name, (listen_host, 0))
-        security = protocols[name]
-        endpoints.append(Endpoint(listener=name, host=host, port=port or ports[name], security_protocol=security))
-    return replace(
-        own_member(config, Role.BROKER, config.rpc_address(rpc_port), version("ottla-broker")),
-        rack=config.broker_rack,
-        endpoints=tuple(endpoints),
-        directory_ids=tuple(store.directories.ids.values()),
-        highest_producer_id=store.highest_producer_id,
-        intact_since=store.directories.intact_since,
-    )
