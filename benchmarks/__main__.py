@@ -18,16 +18,15 @@ from benchmarks import (
     connect_idle,
     connect_sql,
     connections,
-    encryption,
     failover,
     floor,
     latency,
-    logins,
     many_partitions,
     mirror,
     mirror_arguments,
     overheads,
     replication,
+    secured,
     small_requests,
     spark,
     spark_cluster,
@@ -36,11 +35,9 @@ from benchmarks import (
 )
 from benchmarks.client import BenchmarkFailed, Subject, temporary_topic
 from benchmarks.connections import ConnectionsPlan
-from benchmarks.encryption import EncryptionPlan
 from benchmarks.footprint import footprint, memory
 from benchmarks.group_cases import CASES, GroupPlan
 from benchmarks.group_cases import run as run_groups
-from benchmarks.logins import LoginsPlan
 from benchmarks.printing import report, say
 from benchmarks.process_stats import NoListenerError
 from benchmarks.side_by_side import Plan, case_table, run
@@ -92,8 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_start(programs)
     _add_groups(programs)
     _add_connections(programs)
-    _add_logins(programs)
-    _add_encryption(programs)
+    secured.add_to(programs)
     _add_failover(programs)
     _add_replication(programs)
     _add_connect(programs)
@@ -183,31 +179,6 @@ def _add_connections(programs: Programs) -> None:
     program.add_argument("--rate", type=float, default=ConnectionsPlan.rate_per_s, help="requests/s (%(default)g)")
     program.add_argument("--seconds", type=float, default=ConnectionsPlan.seconds, help="of load (%(default)g)")
     program.add_argument("--repetitions", type=int, default=ConnectionsPlan.repetitions, help="(%(default)s)")
-    program.add_argument("--kafka", action="store_true", help="also a reference Kafka (needs Java and its jars)")
-    program.add_argument("--json", action="store_true", help="print JSON instead of a table")
-
-
-def _add_logins(programs: Programs) -> None:
-    purpose = "connections that are set up, with and without TLS and logins, on brokers that are started here"
-    program = programs.add_parser("logins", help=purpose, description=purpose)
-    program.set_defaults(run=_run_logins)
-    program.add_argument("--connections", type=int, default=LoginsPlan.connections, help="of each kind (%(default)s)")
-    program.add_argument("--warm-up", type=int, default=LoginsPlan.warm_up, help="before that (%(default)s)")
-    program.add_argument("--threads", type=int, default=LoginsPlan.threads, help="of the client (%(default)s)")
-    program.add_argument("--repetitions", type=int, default=LoginsPlan.repetitions, help="(%(default)s)")
-    program.add_argument("--kafka", action="store_true", help="also a reference Kafka (needs Java and its jars)")
-    program.add_argument("--json", action="store_true", help="print JSON instead of a table")
-
-
-def _add_encryption(programs: Programs) -> None:
-    purpose = (
-        "publish and read over TLS, beside the same without it, on brokers of one processor that are started here"
-    )
-    program = programs.add_parser("encryption", help=purpose, description=purpose)
-    program.set_defaults(run=_run_encryption)
-    program.add_argument("--total-mb", type=int, default=EncryptionPlan.total_mb, help="of each kind (%(default)s)")
-    program.add_argument("--warm-up-mb", type=int, default=EncryptionPlan.warm_up_mb, help="before (%(default)s)")
-    program.add_argument("--repetitions", type=int, default=EncryptionPlan.repetitions, help="(%(default)s)")
     program.add_argument("--kafka", action="store_true", help="also a reference Kafka (needs Java and its jars)")
     program.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
@@ -404,27 +375,6 @@ def _run_connections(chosen: argparse.Namespace) -> None:
     makers = {name: TARGETS[name] for name in ("ottla", "kafka") if name == "ottla" or chosen.kafka}
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
         found = connections.measure(makers, Path(directory), plan, say)
-    print(json.dumps(found, indent=2) if chosen.json else case_table(found))
-
-
-def _run_logins(chosen: argparse.Namespace) -> None:
-    plan = LoginsPlan(
-        connections=chosen.connections,
-        warm_up=chosen.warm_up,
-        threads=chosen.threads,
-        repetitions=chosen.repetitions,
-    )
-    names = ["ottla", "kafka"] if chosen.kafka else ["ottla"]
-    with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
-        found = logins.measure(names, Path(directory), plan, say)
-    print(json.dumps(found, indent=2) if chosen.json else case_table(found))
-
-
-def _run_encryption(chosen: argparse.Namespace) -> None:
-    plan = EncryptionPlan(total_mb=chosen.total_mb, warm_up_mb=chosen.warm_up_mb, repetitions=chosen.repetitions)
-    names = ["ottla", "kafka"] if chosen.kafka else ["ottla"]
-    with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
-        found = encryption.measure(names, Path(directory), plan, say)
     print(json.dumps(found, indent=2) if chosen.json else case_table(found))
 
 
