@@ -36,7 +36,8 @@ def takeovers_by_the_stored_position() -> None:
 
 def failed_batches_are_passed_over() -> None:
     """A mirror worker goes on behind a batch that the target did not take for the time being."""
-    from ottla_mirror.copy.partition_copy import Need, Needed, PartitionCopy  # noqa: PLC0415 - only for the worker
+    from ottla_mirror.copy.needs import Need, Needed  # noqa: PLC0415 - only for the worker
+    from ottla_mirror.copy.partition_copy import PartitionCopy  # noqa: PLC0415 - only for the worker
 
     def pass_over(self: PartitionCopy) -> None:
         assert self.first is not None

@@ -24,7 +24,8 @@ from ottla_core.wire.record_batch import (
     parse_header,
 )
 from ottla_core.wire.records import Record, encode_batch, encode_record, iterate_records
-from ottla_mirror.copy.partition_copy import Need, PartitionCopy
+from ottla_mirror.copy.needs import Need
+from ottla_mirror.copy.partition_copy import PartitionCopy
 from ottla_mirror.copy.partition_start import PartitionStart, cut_of, source_offset_of
 from ottla_mirror.copy.takeover import Pairing, TargetScan
 from ottla_mirror.offsets.stored_copy import Session, SessionName, StoredCopy, begun

@@ -9,7 +9,8 @@ from kio.schema.errors import ErrorCode
 
 from ottla_core.wire.record_batch import parse_header
 from ottla_core.wire.records import Record, encode_batch
-from ottla_mirror.copy.partition_copy import IN_FLIGHT_MAX, Need, Needed, PartitionCopy
+from ottla_mirror.copy.needs import Need, Needed
+from ottla_mirror.copy.partition_copy import IN_FLIGHT_MAX, PartitionCopy
 from ottla_mirror.copy.source_batch import SourceBatch
 from ottla_mirror.copy.takeover import Pairing, TargetScan
 from ottla_mirror.offsets.leader_epochs import EpochStart

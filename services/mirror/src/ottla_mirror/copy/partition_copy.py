@@ -27,10 +27,9 @@ retention has removed (counted in `missed`), or what was refused and has gone to
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from enum import Enum, auto
 from itertools import islice
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -39,7 +38,7 @@ from ottla_core.errors import KafkaError
 from ottla_core.wire.consumer_fetch import AbortedTransaction
 from ottla_core.wire.record_batch import INT32_MAX
 from ottla_mirror.copy.deliverable_batches import DeliverableBatches
-from ottla_mirror.copy.refusals import Meaning, meaning_of
+from ottla_mirror.copy.needs import Failure, Need, Needed, needed_after
 from ottla_mirror.copy.restamp import restamp
 from ottla_mirror.copy.source_batch import SourceBatch, read_batches
 from ottla_mirror.copy.takeover import Pairing, Placement
@@ -50,46 +49,6 @@ from ottla_mirror.offsets.stored_copy import StoredCopy
 IN_FLIGHT_MAX: Final = 5
 """As many batches of a producer does a broker remember, to know them again."""
 NO_OFFSET: Final = -1
-
-
-class Need(Enum):
-    """What has to be done before a partition goes on.
-
-    Attributes:
-        LOOK: read what the target has of the session, and go on from the acknowledged position.
-        LOOK_AT_RECORDS: likewise, with fingerprints of the records.
-        NEW_SESSION: begin one of this worker's own at `Needed.source_offset`: both sides have parted there.
-        OWN_SESSION: likewise, since what follows may not be sent in the present one.
-        REFUSED: decide about the first batch, which the target does not take.
-        DAMAGED: the source has something that cannot be read.
-    """
-
-    LOOK = auto()
-    LOOK_AT_RECORDS = auto()
-    NEW_SESSION = auto()
-    OWN_SESSION = auto()
-    REFUSED = auto()
-    DAMAGED = auto()
-
-
-class Needed(NamedTuple):
-    """What has to be done, from which source offset on, and why."""
-
-    need: Need
-    source_offset: int
-    reason: str
-
-
-class Failure(NamedTuple):
-    """Why a batch failed.
-
-    Attributes:
-        error: of the target; `none` if there was no answer.
-        message: likewise, in words.
-    """
-
-    error: ErrorCode
-    message: str
 
 
 _NO_ERROR: Final = ErrorCode.none
@@ -556,9 +515,6 @@ class PartitionCopy:
         failed = self.failure
         if failed is None or failed.error is _NO_ERROR:
             return
-        meaning = meaning_of(failed.error)
-        reason = f"{failed.error.name}{': ' if failed.message else ''}{failed.message}"
-        if meaning is Meaning.LOOK:
-            self._need(Need.LOOK, self.map.source_end, reason)
-        elif meaning is Meaning.REFUSED:
-            self._need(Need.REFUSED, self._batches[0].base_offset, reason)
+        needed = needed_after(failed, self.map.source_end, self._batches[0].base_offset)
+        if needed is not None:
+            self._need(*needed)

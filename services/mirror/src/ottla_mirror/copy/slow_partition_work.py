@@ -17,7 +17,8 @@ from ottla_mirror.copy.cluster_view import ClusterView
 from ottla_mirror.copy.copy_settings import CopySettings
 from ottla_mirror.copy.dead_letters import dead_letters, send_dead_letters
 from ottla_mirror.copy.log_offsets import EARLIEST, LATEST, list_offsets
-from ottla_mirror.copy.partition_copy import Need, Needed, PartitionCopy
+from ottla_mirror.copy.needs import Need, Needed
+from ottla_mirror.copy.partition_copy import PartitionCopy
 from ottla_mirror.copy.partition_start import ATTEMPTS_BEFORE_LOST, PartitionStart, PartitionStarts
 from ottla_mirror.copy.partition_work import PartitionWork
 from ottla_mirror.offsets.stored_copy import CopyStore
