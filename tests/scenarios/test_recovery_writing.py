@@ -10,7 +10,7 @@ import pytest
 
 from ottla.recover.merging import RecoveryPlan
 from ottla.recover.writing import EtcdInUse, write_state
-from ottla_broker import service
+from ottla_broker import joining
 from ottla_broker.config import BrokerConfig
 from ottla_broker.log.directories.log_directories import take_directories
 from ottla_core.cluster.etcd import operations as op
@@ -65,11 +65,11 @@ async def test_a_broker_that_starts_while_a_recovery_begins_does_not_go_by_half_
         return looked
 
     for name in ("read_finished_recovery", "ensure_cluster_id"):
-        monkeypatch.setattr(service, name, then_begin(getattr(service, name)))
+        monkeypatch.setattr(joining, name, then_begin(getattr(joining, name)))
     config = BrokerConfig.model_validate({"node.id": 1, "log.dirs": str(tmp_path), "cluster.name": CLUSTER})
     with pytest.raises(RecoveryUnfinished):
         async with AsyncExitStack() as closing:
-            await service._take_directories(config, etcd, closing)
+            await joining._take_directories(config, etcd, closing)
 
 
 async def cut_short(etcd: EtcdClient, plan: RecoveryPlan) -> None:
