@@ -9,6 +9,7 @@ from functools import lru_cache
 from ottla_core.topic_partition import TopicPartition
 
 GROUP_TOPIC = "__consumer_offsets"
+TRANSACTION_TOPIC = "__transaction_state"
 INTERNAL_TOPICS = frozenset({GROUP_TOPIC})
 SHARDED_TOPICS = (GROUP_TOPIC,)
 """The topics of which coordinators own partitions; everything about shards goes over these."""
@@ -35,8 +36,20 @@ def shard_of(group_id: str, shard_count: int) -> TopicPartition:
 
     Source: `Utils.abs(groupId.hashCode) % partitionCount` in Kafka's GroupCoordinatorService.
     """
-    java_hash = _kept_java_hash if len(group_id) <= KEPT_ID_CHARACTERS_MAX else _java_hash
-    return shard_named(GROUP_TOPIC, (java_hash(group_id) & 0x7FFFFFFF) % shard_count)
+    return shard_named(GROUP_TOPIC, _shard_index(group_id, shard_count))
+
+
+def transaction_shard_of(transactional_id: str, shard_count: int) -> TopicPartition:
+    """Return a transactional id's shard, by the same rule.
+
+    Source: `TransactionStateManager.partitionFor` in Kafka.
+    """
+    return shard_named(TRANSACTION_TOPIC, _shard_index(transactional_id, shard_count))
+
+
+def _shard_index(name: str, shard_count: int) -> int:
+    java_hash = _kept_java_hash if len(name) <= KEPT_ID_CHARACTERS_MAX else _java_hash
+    return (java_hash(name) & 0x7FFFFFFF) % shard_count
 
 
 def _java_hash(text: str) -> int:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'ottla_proto/gen/ottla/group_relay.proto\x12\x14ottla.group_relay.v1\"5\n\x06\x46rames\x12+\n\x06\x66rames\x18\x01 \x03(\x0b\x32\x1b.ottla.group_relay.v1.Frame\"\xf6\x04\n\x05\x46rame\x12\n\n\x02id\x18\x01 \x01(\x04\x12;\n\rgroup_request\x18\x02 \x01(\x0b\x32\".ottla.group_relay.v1.GroupRequestH\x00\x12=\n\x0egroup_response\x18\x03 \x01(\x0b\x32#.ottla.group_relay.v1.GroupResponseH\x00\x12\x35\n\nlog_append\x18\x04 \x01(\x0b\x32\x1f.ottla.group_relay.v1.LogAppendH\x00\x12\x39\n\x0clog_appended\x18\x05 \x01(\x0b\x32!.ottla.group_relay.v1.LogAppendedH\x00\x12\x31\n\x08log_read\x18\x06 \x01(\x0b\x32\x1d.ottla.group_relay.v1.LogReadH\x00\x12\x37\n\x0blog_records\x18\x07 \x01(\x0b\x32 .ottla.group_relay.v1.LogRecordsH\x00\x12\x42\n\x11log_ends_question\x18\x08 \x01(\x0b\x32%.ottla.group_relay.v1.LogEndsQuestionH\x00\x12\x31\n\x08log_ends\x18\t \x01(\x0b\x32\x1d.ottla.group_relay.v1.LogEndsH\x00\x12J\n\x15topic_rights_question\x18\n \x01(\x0b\x32).ottla.group_relay.v1.TopicRightsQuestionH\x00\x12\x39\n\x0ctopic_rights\x18\x0b \x01(\x0b\x32!.ottla.group_relay.v1.TopicRightsH\x00\x42\t\n\x07\x63ontent\"\xe2\x01\n\x0cGroupRequest\x12\r\n\x05shard\x18\x01 \x01(\x05\x12\r\n\x05\x66rame\x18\x02 \x01(\x0c\x12\x13\n\x0b\x63lient_host\x18\x03 \x01(\t\x12\x17\n\x0ftopics_revision\x18\x04 \x01(\x03\x12\x14\n\x0conly_forward\x18\x05 \x01(\x08\x12\x15\n\rsets_all_back\x18\x06 \x01(\x08\x12\r\n\x05topic\x18\x07 \x01(\t\x12\x32\n\tprincipal\x18\x08 \x01(\x0b\x32\x1f.ottla.group_relay.v1.Principal\x12\x16\n\x0erights_version\x18\t \x01(\x03\"\'\n\tPrincipal\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"\x1e\n\rGroupResponse\x12\r\n\x05\x66rame\x18\x01 \x01(\x0c\"8\n\tLogAppend\x12\r\n\x05shard\x18\x01 \x01(\x05\x12\r\n\x05\x62\x61tch\x18\x02 \x01(\x0c\x12\r\n\x05topic\x18\x03 \x01(\t\"\x87\x01\n\x0bLogAppended\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rerror_message\x18\x02 \x01(\t\x12\x13\n\x0b\x62\x61se_offset\x18\x03 \x01(\x03\x12 \n\x13seen_producer_epoch\x18\x04 \x01(\x05H\x00\x88\x01\x01\x42\x16\n\x14_seen_producer_epoch\"J\n\x07LogRead\x12\r\n\x05shard\x18\x01 \x01(\x05\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x11\n\tbytes_max\x18\x03 \x01(\x05\x12\r\n\x05topic\x18\x04 \x01(\t\"z\n\nLogRecords\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rerror_message\x18\x02 \x01(\t\x12\x0f\n\x07\x62\x61tches\x18\x03 \x01(\x0c\x12\x18\n\x10log_start_offset\x18\x04 \x01(\x03\x12\x16\n\x0ehigh_watermark\x18\x05 \x01(\x03\"}\n\x0fLogEndsQuestion\x12;\n\x06topics\x18\x01 \x03(\x0b\x32+.ottla.group_relay.v1.LogEndsQuestion.Topic\x1a-\n\x05Topic\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x12\n\npartitions\x18\x02 \x03(\x05\"n\n\x13TopicRightsQuestion\x12\x32\n\tprincipal\x18\x01 \x01(\x0b\x32\x1f.ottla.group_relay.v1.Principal\x12\x13\n\x0b\x63lient_host\x18\x02 \x01(\t\x12\x0e\n\x06topics\x18\x03 \x03(\t\"\"\n\x0bTopicRights\x12\x13\n\x0b\x64\x65scribable\x18\x01 \x03(\t\"\"\n\x07LogEnds\x12\x17\n\x0fhigh_watermarks\x18\x01 \x03(\x12\x32U\n\nGroupRelay\x12G\n\x05Relay\x12\x1c.ottla.group_relay.v1.Frames\x1a\x1c.ottla.group_relay.v1.Frames(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'ottla_proto/gen/ottla/group_relay.proto\x12\x14ottla.group_relay.v1\"5\n\x06\x46rames\x12+\n\x06\x66rames\x18\x01 \x03(\x0b\x32\x1b.ottla.group_relay.v1.Frame\"\xf4\x05\n\x05\x46rame\x12\n\n\x02id\x18\x01 \x01(\x04\x12;\n\rgroup_request\x18\x02 \x01(\x0b\x32\".ottla.group_relay.v1.GroupRequestH\x00\x12=\n\x0egroup_response\x18\x03 \x01(\x0b\x32#.ottla.group_relay.v1.GroupResponseH\x00\x12\x35\n\nlog_append\x18\x04 \x01(\x0b\x32\x1f.ottla.group_relay.v1.LogAppendH\x00\x12\x39\n\x0clog_appended\x18\x05 \x01(\x0b\x32!.ottla.group_relay.v1.LogAppendedH\x00\x12\x31\n\x08log_read\x18\x06 \x01(\x0b\x32\x1d.ottla.group_relay.v1.LogReadH\x00\x12\x37\n\x0blog_records\x18\x07 \x01(\x0b\x32 .ottla.group_relay.v1.LogRecordsH\x00\x12\x42\n\x11log_ends_question\x18\x08 \x01(\x0b\x32%.ottla.group_relay.v1.LogEndsQuestionH\x00\x12\x31\n\x08log_ends\x18\t \x01(\x0b\x32\x1d.ottla.group_relay.v1.LogEndsH\x00\x12J\n\x15topic_rights_question\x18\n \x01(\x0b\x32).ottla.group_relay.v1.TopicRightsQuestionH\x00\x12\x39\n\x0ctopic_rights\x18\x0b \x01(\x0b\x32!.ottla.group_relay.v1.TopicRightsH\x00\x12;\n\rmarkers_write\x18\x0c \x01(\x0b\x32\".ottla.group_relay.v1.MarkersWriteH\x00\x12?\n\x0fmarkers_written\x18\r \x01(\x0b\x32$.ottla.group_relay.v1.MarkersWrittenH\x00\x42\t\n\x07\x63ontent\"\xd0\x02\n\x0cGroupRequest\x12\r\n\x05shard\x18\x01 \x01(\x05\x12\r\n\x05\x66rame\x18\x02 \x01(\x0c\x12\x13\n\x0b\x63lient_host\x18\x03 \x01(\t\x12\x17\n\x0ftopics_revision\x18\x04 \x01(\x03\x12\x14\n\x0conly_forward\x18\x05 \x01(\x08\x12\x15\n\rsets_all_back\x18\x06 \x01(\x08\x12\r\n\x05topic\x18\x07 \x01(\t\x12\x32\n\tprincipal\x18\x08 \x01(\x0b\x32\x1f.ottla.group_relay.v1.Principal\x12\x16\n\x0erights_version\x18\t \x01(\x03\x12\x1e\n\x11\x66resh_producer_id\x18\n \x01(\x03H\x00\x88\x01\x01\x12\x1f\n\x12verification_guard\x18\x0b \x01(\x03H\x01\x88\x01\x01\x42\x14\n\x12_fresh_producer_idB\x15\n\x13_verification_guard\"\'\n\tPrincipal\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"V\n\rGroupResponse\x12\r\n\x05\x66rame\x18\x01 \x01(\x0c\x12\x1f\n\x12verification_guard\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\x15\n\x13_verification_guard\"S\n\tLogAppend\x12\r\n\x05shard\x18\x01 \x01(\x05\x12\r\n\x05\x62\x61tch\x18\x02 \x01(\x0c\x12\r\n\x05topic\x18\x03 \x01(\t\x12\x19\n\x11preceding_batches\x18\x04 \x03(\x0c\"\x87\x01\n\x0bLogAppended\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rerror_message\x18\x02 \x01(\t\x12\x13\n\x0b\x62\x61se_offset\x18\x03 \x01(\x03\x12 \n\x13seen_producer_epoch\x18\x04 \x01(\x05H\x00\x88\x01\x01\x42\x16\n\x14_seen_producer_epoch\"J\n\x07LogRead\x12\r\n\x05shard\x18\x01 \x01(\x05\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x11\n\tbytes_max\x18\x03 \x01(\x05\x12\r\n\x05topic\x18\x04 \x01(\t\"z\n\nLogRecords\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rerror_message\x18\x02 \x01(\t\x12\x0f\n\x07\x62\x61tches\x18\x03 \x01(\x0c\x12\x18\n\x10log_start_offset\x18\x04 \x01(\x03\x12\x16\n\x0ehigh_watermark\x18\x05 \x01(\x03\"}\n\x0fLogEndsQuestion\x12;\n\x06topics\x18\x01 \x03(\x0b\x32+.ottla.group_relay.v1.LogEndsQuestion.Topic\x1a-\n\x05Topic\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x12\n\npartitions\x18\x02 \x03(\x05\"n\n\x13TopicRightsQuestion\x12\x32\n\tprincipal\x18\x01 \x01(\x0b\x32\x1f.ottla.group_relay.v1.Principal\x12\x13\n\x0b\x63lient_host\x18\x02 \x01(\t\x12\x0e\n\x06topics\x18\x03 \x03(\t\"\"\n\x0bTopicRights\x12\x13\n\x0b\x64\x65scribable\x18\x01 \x03(\t\"\"\n\x07LogEnds\x12\x17\n\x0fhigh_watermarks\x18\x01 \x03(\x12\"\xb2\x02\n\x0cMarkersWrite\x12:\n\x07markers\x18\x01 \x03(\x0b\x32).ottla.group_relay.v1.MarkersWrite.Marker\x1a)\n\x05Topic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\npartitions\x18\x02 \x03(\x05\x1a\xba\x01\n\x06Marker\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x02 \x01(\x05\x12\x11\n\tis_commit\x18\x03 \x01(\x08\x12\x19\n\x11\x63oordinator_epoch\x18\x04 \x01(\x05\x12\x1b\n\x13transaction_version\x18\x05 \x01(\x05\x12\x38\n\x06topics\x18\x06 \x03(\x0b\x32(.ottla.group_relay.v1.MarkersWrite.Topic\"m\n\x0eMarkersWritten\x12<\n\x07results\x18\x01 \x03(\x0b\x32+.ottla.group_relay.v1.MarkersWritten.Result\x1a\x1d\n\x06Result\x12\x13\n\x0b\x65rror_codes\x18\x01 \x03(\x05\x32U\n\nGroupRelay\x12G\n\x05Relay\x12\x1c.ottla.group_relay.v1.Frames\x1a\x1c.ottla.group_relay.v1.Frames(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,31 +34,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FRAMES']._serialized_start=65
   _globals['_FRAMES']._serialized_end=118
   _globals['_FRAME']._serialized_start=121
-  _globals['_FRAME']._serialized_end=751
-  _globals['_GROUPREQUEST']._serialized_start=754
-  _globals['_GROUPREQUEST']._serialized_end=980
-  _globals['_PRINCIPAL']._serialized_start=982
-  _globals['_PRINCIPAL']._serialized_end=1021
-  _globals['_GROUPRESPONSE']._serialized_start=1023
-  _globals['_GROUPRESPONSE']._serialized_end=1053
-  _globals['_LOGAPPEND']._serialized_start=1055
-  _globals['_LOGAPPEND']._serialized_end=1111
-  _globals['_LOGAPPENDED']._serialized_start=1114
-  _globals['_LOGAPPENDED']._serialized_end=1249
-  _globals['_LOGREAD']._serialized_start=1251
-  _globals['_LOGREAD']._serialized_end=1325
-  _globals['_LOGRECORDS']._serialized_start=1327
-  _globals['_LOGRECORDS']._serialized_end=1449
-  _globals['_LOGENDSQUESTION']._serialized_start=1451
-  _globals['_LOGENDSQUESTION']._serialized_end=1576
-  _globals['_LOGENDSQUESTION_TOPIC']._serialized_start=1531
-  _globals['_LOGENDSQUESTION_TOPIC']._serialized_end=1576
-  _globals['_TOPICRIGHTSQUESTION']._serialized_start=1578
-  _globals['_TOPICRIGHTSQUESTION']._serialized_end=1688
-  _globals['_TOPICRIGHTS']._serialized_start=1690
-  _globals['_TOPICRIGHTS']._serialized_end=1724
-  _globals['_LOGENDS']._serialized_start=1726
-  _globals['_LOGENDS']._serialized_end=1760
-  _globals['_GROUPRELAY']._serialized_start=1762
-  _globals['_GROUPRELAY']._serialized_end=1847
+  _globals['_FRAME']._serialized_end=877
+  _globals['_GROUPREQUEST']._serialized_start=880
+  _globals['_GROUPREQUEST']._serialized_end=1216
+  _globals['_PRINCIPAL']._serialized_start=1218
+  _globals['_PRINCIPAL']._serialized_end=1257
+  _globals['_GROUPRESPONSE']._serialized_start=1259
+  _globals['_GROUPRESPONSE']._serialized_end=1345
+  _globals['_LOGAPPEND']._serialized_start=1347
+  _globals['_LOGAPPEND']._serialized_end=1430
+  _globals['_LOGAPPENDED']._serialized_start=1433
+  _globals['_LOGAPPENDED']._serialized_end=1568
+  _globals['_LOGREAD']._serialized_start=1570
+  _globals['_LOGREAD']._serialized_end=1644
+  _globals['_LOGRECORDS']._serialized_start=1646
+  _globals['_LOGRECORDS']._serialized_end=1768
+  _globals['_LOGENDSQUESTION']._serialized_start=1770
+  _globals['_LOGENDSQUESTION']._serialized_end=1895
+  _globals['_LOGENDSQUESTION_TOPIC']._serialized_start=1850
+  _globals['_LOGENDSQUESTION_TOPIC']._serialized_end=1895
+  _globals['_TOPICRIGHTSQUESTION']._serialized_start=1897
+  _globals['_TOPICRIGHTSQUESTION']._serialized_end=2007
+  _globals['_TOPICRIGHTS']._serialized_start=2009
+  _globals['_TOPICRIGHTS']._serialized_end=2043
+  _globals['_LOGENDS']._serialized_start=2045
+  _globals['_LOGENDS']._serialized_end=2079
+  _globals['_MARKERSWRITE']._serialized_start=2082
+  _globals['_MARKERSWRITE']._serialized_end=2388
+  _globals['_MARKERSWRITE_TOPIC']._serialized_start=2158
+  _globals['_MARKERSWRITE_TOPIC']._serialized_end=2199
+  _globals['_MARKERSWRITE_MARKER']._serialized_start=2202
+  _globals['_MARKERSWRITE_MARKER']._serialized_end=2388
+  _globals['_MARKERSWRITTEN']._serialized_start=2390
+  _globals['_MARKERSWRITTEN']._serialized_end=2499
+  _globals['_MARKERSWRITTEN_RESULT']._serialized_start=2470
+  _globals['_MARKERSWRITTEN_RESULT']._serialized_end=2499
+  _globals['_GROUPRELAY']._serialized_start=2501
+  _globals['_GROUPRELAY']._serialized_end=2586
 # @@protoc_insertion_point(module_scope)

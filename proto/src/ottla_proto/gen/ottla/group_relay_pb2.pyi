@@ -13,7 +13,7 @@ class Frames(_message.Message):
     def __init__(self, frames: _Optional[_Iterable[_Union[Frame, _Mapping]]] = ...) -> None: ...
 
 class Frame(_message.Message):
-    __slots__ = ("id", "group_request", "group_response", "log_append", "log_appended", "log_read", "log_records", "log_ends_question", "log_ends", "topic_rights_question", "topic_rights")
+    __slots__ = ("id", "group_request", "group_response", "log_append", "log_appended", "log_read", "log_records", "log_ends_question", "log_ends", "topic_rights_question", "topic_rights", "markers_write", "markers_written")
     ID_FIELD_NUMBER: _ClassVar[int]
     GROUP_REQUEST_FIELD_NUMBER: _ClassVar[int]
     GROUP_RESPONSE_FIELD_NUMBER: _ClassVar[int]
@@ -25,6 +25,8 @@ class Frame(_message.Message):
     LOG_ENDS_FIELD_NUMBER: _ClassVar[int]
     TOPIC_RIGHTS_QUESTION_FIELD_NUMBER: _ClassVar[int]
     TOPIC_RIGHTS_FIELD_NUMBER: _ClassVar[int]
+    MARKERS_WRITE_FIELD_NUMBER: _ClassVar[int]
+    MARKERS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
     id: int
     group_request: GroupRequest
     group_response: GroupResponse
@@ -36,10 +38,12 @@ class Frame(_message.Message):
     log_ends: LogEnds
     topic_rights_question: TopicRightsQuestion
     topic_rights: TopicRights
-    def __init__(self, id: _Optional[int] = ..., group_request: _Optional[_Union[GroupRequest, _Mapping]] = ..., group_response: _Optional[_Union[GroupResponse, _Mapping]] = ..., log_append: _Optional[_Union[LogAppend, _Mapping]] = ..., log_appended: _Optional[_Union[LogAppended, _Mapping]] = ..., log_read: _Optional[_Union[LogRead, _Mapping]] = ..., log_records: _Optional[_Union[LogRecords, _Mapping]] = ..., log_ends_question: _Optional[_Union[LogEndsQuestion, _Mapping]] = ..., log_ends: _Optional[_Union[LogEnds, _Mapping]] = ..., topic_rights_question: _Optional[_Union[TopicRightsQuestion, _Mapping]] = ..., topic_rights: _Optional[_Union[TopicRights, _Mapping]] = ...) -> None: ...
+    markers_write: MarkersWrite
+    markers_written: MarkersWritten
+    def __init__(self, id: _Optional[int] = ..., group_request: _Optional[_Union[GroupRequest, _Mapping]] = ..., group_response: _Optional[_Union[GroupResponse, _Mapping]] = ..., log_append: _Optional[_Union[LogAppend, _Mapping]] = ..., log_appended: _Optional[_Union[LogAppended, _Mapping]] = ..., log_read: _Optional[_Union[LogRead, _Mapping]] = ..., log_records: _Optional[_Union[LogRecords, _Mapping]] = ..., log_ends_question: _Optional[_Union[LogEndsQuestion, _Mapping]] = ..., log_ends: _Optional[_Union[LogEnds, _Mapping]] = ..., topic_rights_question: _Optional[_Union[TopicRightsQuestion, _Mapping]] = ..., topic_rights: _Optional[_Union[TopicRights, _Mapping]] = ..., markers_write: _Optional[_Union[MarkersWrite, _Mapping]] = ..., markers_written: _Optional[_Union[MarkersWritten, _Mapping]] = ...) -> None: ...
 
 class GroupRequest(_message.Message):
-    __slots__ = ("shard", "frame", "client_host", "topics_revision", "only_forward", "sets_all_back", "topic", "principal", "rights_version")
+    __slots__ = ("shard", "frame", "client_host", "topics_revision", "only_forward", "sets_all_back", "topic", "principal", "rights_version", "fresh_producer_id", "verification_guard")
     SHARD_FIELD_NUMBER: _ClassVar[int]
     FRAME_FIELD_NUMBER: _ClassVar[int]
     CLIENT_HOST_FIELD_NUMBER: _ClassVar[int]
@@ -49,6 +53,8 @@ class GroupRequest(_message.Message):
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     RIGHTS_VERSION_FIELD_NUMBER: _ClassVar[int]
+    FRESH_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    VERIFICATION_GUARD_FIELD_NUMBER: _ClassVar[int]
     shard: int
     frame: bytes
     client_host: str
@@ -58,7 +64,9 @@ class GroupRequest(_message.Message):
     topic: str
     principal: Principal
     rights_version: int
-    def __init__(self, shard: _Optional[int] = ..., frame: _Optional[bytes] = ..., client_host: _Optional[str] = ..., topics_revision: _Optional[int] = ..., only_forward: _Optional[bool] = ..., sets_all_back: _Optional[bool] = ..., topic: _Optional[str] = ..., principal: _Optional[_Union[Principal, _Mapping]] = ..., rights_version: _Optional[int] = ...) -> None: ...
+    fresh_producer_id: int
+    verification_guard: int
+    def __init__(self, shard: _Optional[int] = ..., frame: _Optional[bytes] = ..., client_host: _Optional[str] = ..., topics_revision: _Optional[int] = ..., only_forward: _Optional[bool] = ..., sets_all_back: _Optional[bool] = ..., topic: _Optional[str] = ..., principal: _Optional[_Union[Principal, _Mapping]] = ..., rights_version: _Optional[int] = ..., fresh_producer_id: _Optional[int] = ..., verification_guard: _Optional[int] = ...) -> None: ...
 
 class Principal(_message.Message):
     __slots__ = ("kind", "name")
@@ -69,20 +77,24 @@ class Principal(_message.Message):
     def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
 
 class GroupResponse(_message.Message):
-    __slots__ = ("frame",)
+    __slots__ = ("frame", "verification_guard")
     FRAME_FIELD_NUMBER: _ClassVar[int]
+    VERIFICATION_GUARD_FIELD_NUMBER: _ClassVar[int]
     frame: bytes
-    def __init__(self, frame: _Optional[bytes] = ...) -> None: ...
+    verification_guard: int
+    def __init__(self, frame: _Optional[bytes] = ..., verification_guard: _Optional[int] = ...) -> None: ...
 
 class LogAppend(_message.Message):
-    __slots__ = ("shard", "batch", "topic")
+    __slots__ = ("shard", "batch", "topic", "preceding_batches")
     SHARD_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PRECEDING_BATCHES_FIELD_NUMBER: _ClassVar[int]
     shard: int
     batch: bytes
     topic: str
-    def __init__(self, shard: _Optional[int] = ..., batch: _Optional[bytes] = ..., topic: _Optional[str] = ...) -> None: ...
+    preceding_batches: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, shard: _Optional[int] = ..., batch: _Optional[bytes] = ..., topic: _Optional[str] = ..., preceding_batches: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class LogAppended(_message.Message):
     __slots__ = ("error_code", "error_message", "base_offset", "seen_producer_epoch")
@@ -156,3 +168,42 @@ class LogEnds(_message.Message):
     HIGH_WATERMARKS_FIELD_NUMBER: _ClassVar[int]
     high_watermarks: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, high_watermarks: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class MarkersWrite(_message.Message):
+    __slots__ = ("markers",)
+    class Topic(_message.Message):
+        __slots__ = ("name", "partitions")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        partitions: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, name: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ...) -> None: ...
+    class Marker(_message.Message):
+        __slots__ = ("producer_id", "producer_epoch", "is_commit", "coordinator_epoch", "transaction_version", "topics")
+        PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+        PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+        IS_COMMIT_FIELD_NUMBER: _ClassVar[int]
+        COORDINATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+        TRANSACTION_VERSION_FIELD_NUMBER: _ClassVar[int]
+        TOPICS_FIELD_NUMBER: _ClassVar[int]
+        producer_id: int
+        producer_epoch: int
+        is_commit: bool
+        coordinator_epoch: int
+        transaction_version: int
+        topics: _containers.RepeatedCompositeFieldContainer[MarkersWrite.Topic]
+        def __init__(self, producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., is_commit: _Optional[bool] = ..., coordinator_epoch: _Optional[int] = ..., transaction_version: _Optional[int] = ..., topics: _Optional[_Iterable[_Union[MarkersWrite.Topic, _Mapping]]] = ...) -> None: ...
+    MARKERS_FIELD_NUMBER: _ClassVar[int]
+    markers: _containers.RepeatedCompositeFieldContainer[MarkersWrite.Marker]
+    def __init__(self, markers: _Optional[_Iterable[_Union[MarkersWrite.Marker, _Mapping]]] = ...) -> None: ...
+
+class MarkersWritten(_message.Message):
+    __slots__ = ("results",)
+    class Result(_message.Message):
+        __slots__ = ("error_codes",)
+        ERROR_CODES_FIELD_NUMBER: _ClassVar[int]
+        error_codes: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, error_codes: _Optional[_Iterable[int]] = ...) -> None: ...
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[MarkersWritten.Result]
+    def __init__(self, results: _Optional[_Iterable[_Union[MarkersWritten.Result, _Mapping]]] = ...) -> None: ...
