@@ -37,6 +37,13 @@ from ottla_core.wire.record_batch import (
 _VARINT_BITS_MAX: Final = 63
 _INT64_MASK: Final = 2**64 - 1
 
+EQUAL_LENGTHS_MIN: Final = 16
+"""From so many records of equal length on, to compare their lengths at once takes less time than to add them up."""
+EQUAL_LENGTHS_LOOKED_AT_MAX: Final = 1024
+"""Lengths that are compared at once; if the first two differ, all others were looked at in vain."""
+ONE_BY_ONE_MAX: Final = 1024
+"""Records of different lengths that are passed one by one before equal lengths are looked for again."""
+
 Headers = Sequence[tuple[str, bytes | None]]
 """Header names and values. A name that is not UTF-8 keeps its bytes as surrogate escapes."""
 
@@ -137,30 +144,78 @@ def iterate_records(
 def check_record_lengths(batch: Buffer, header: RecordBatchHeader) -> None:
     """Check that an uncompressed batch holds exactly its declared count of records, by their lengths alone.
 
+    Records of the same length, as many producers make them, are passed over together (`_count_equal_lengths`).
+
     Raises:
         InvalidRecord: the lengths do not add up.
     """
-    position, end = HEADER_SIZE_BYTES, header.size_bytes
+    position, end, left = HEADER_SIZE_BYTES, header.size_bytes, header.record_count
+    one_by_one = left if left < EQUAL_LENGTHS_MIN else 0
     try:
-        for _ in range(header.record_count):
-            byte = batch[position]
-            if byte & 1:  # the sign of a zigzag-coded number
-                raise InvalidRecord(f"A record of the batch at offset {header.base_offset} has a negative length")
-            if byte < 0x80:
-                position += 1 + (byte >> 1)
+        while left > 0:
+            for _ in range(min(one_by_one, left)):
+                byte = batch[position]
+                if byte & 1:  # the sign of a zigzag-coded number
+                    raise _negative_length(header)
+                if byte < 0x80:
+                    position += 1 + (byte >> 1)
+                    continue
+                second = batch[position + 1]
+                if second < 0x80:
+                    position += 2 + ((byte & 0x7F | second << 7) >> 1)
+                    continue
+                length, position = read_varint(batch, position)
+                position += length
+            left -= one_by_one
+            if left < EQUAL_LENGTHS_MIN:
+                one_by_one = left
                 continue
-            second = batch[position + 1]
-            if second < 0x80:
-                position += 2 + ((byte & 0x7F | second << 7) >> 1)
-                continue
-            length, position = read_varint(batch, position)
-            position += length
+            count, size = _count_equal_lengths(batch, position, left)
+            left -= count
+            position += count * size
+            one_by_one = 0 if count >= EQUAL_LENGTHS_MIN else min(4 * one_by_one + 64, ONE_BY_ONE_MAX)
     except IndexError:
         position = end + 1
     if position != end:
         raise InvalidRecord(
             f"The lengths of {header.record_count} records do not add up in the batch at offset {header.base_offset}"
         )
+
+
+def _count_equal_lengths(batch: Buffer, position: int, count_max: int) -> tuple[int, int]:
+    """Return how many records from here on have the length of the first one, and a record's size with its length.
+
+    There is more than one record to come.
+
+    As long as all are of one size, their lengths lie at equal distances. So the bytes there are compared at once: a
+    slice with a step has the first bytes of all lengths, another one the second bytes. What lies behind the first
+    difference may be no length at all, and does not count. Returns (0, 0) where the first length is negative or has
+    more than two bytes.
+
+    Raises:
+        IndexError: the batch ends here.
+    """
+    byte = batch[position]
+    if byte < 0x80:
+        size, prefix_size = 1 + (byte >> 1), 1
+    elif (second := batch[position + 1]) < 0x80:
+        size, prefix_size = 2 + ((byte & 0x7F | second << 7) >> 1), 2
+    else:
+        return 0, 0
+    if byte & 1:
+        return 0, 0
+    if batch[position + size] != byte:
+        return 1, size
+    stop = position + size * min(count_max, EQUAL_LENGTHS_LOOKED_AT_MAX)
+    count = count_max
+    for start in range(position, position + prefix_size):
+        column = bytes(batch[start:stop:size])
+        count = min(count, len(column) - len(column.lstrip(column[:1])))
+    return count, size
+
+
+def _negative_length(header: RecordBatchHeader) -> InvalidRecord:
+    return InvalidRecord(f"A record of the batch at offset {header.base_offset} has a negative length")
 
 
 def _read_record(section: bytes, position: int, base_offset: int, base_timestamp: int) -> tuple[Record, int]:
