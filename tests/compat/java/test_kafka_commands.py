@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla_core.cluster.state.features import NEWEST_LEVEL
 from tests.compat.java import kafka_tools
 from tests.compat.java.kafka_tools import ToolFailed, run_tool
 from tests.conftest import TopicFactory
@@ -173,15 +174,18 @@ def test_levels_of_features_are_described_taken_back_and_raised(bootstrap: str) 
     def features(*arguments: str) -> str:
         return run_tool(kafka_tools.FEATURES, "--bootstrap-server", bootstrap, *arguments)
 
-    assert re.search(r"Feature: ottla\.version.*FinalizedVersionLevel: 3", features("describe"))
-    features("downgrade", "--feature", "ottla.version=1", "--dry-run")
-    features("downgrade", "--feature", "ottla.version=1")
+    assert re.search(rf"Feature: ottla\.version.*FinalizedVersionLevel: {NEWEST_LEVEL}", features("describe"))
+    assert re.search(r"Feature: transaction\.version.*FinalizedVersionLevel: 2", features("describe"))
+    down = ("--feature", "ottla.version=1", "--feature", "transaction.version=0")
+    features("downgrade", *down, "--dry-run")
+    features("downgrade", *down)
     try:
         assert re.search(r"Feature: ottla\.version.*FinalizedVersionLevel: 1", features("describe"))
         refused = kafka_tools.run_tool_anyhow(
-            kafka_tools.FEATURES, "--bootstrap-server", bootstrap, "upgrade", "--feature", "ottla.version=4"
-        )
-        assert "levels 1 to 3 of ottla.version" in refused
+            kafka_tools.FEATURES, "--bootstrap-server", bootstrap, "upgrade", "--feature",
+            f"ottla.version={NEWEST_LEVEL + 1}",
+        )  # fmt: skip
+        assert f"levels 1 to {NEWEST_LEVEL} of ottla.version" in refused
     finally:
-        features("upgrade", "--feature", "ottla.version=3")
-    assert re.search(r"Feature: ottla\.version.*FinalizedVersionLevel: 3", features("describe"))
+        features("upgrade", "--feature", f"ottla.version={NEWEST_LEVEL}", "--feature", "transaction.version=2")
+    assert re.search(rf"Feature: ottla\.version.*FinalizedVersionLevel: {NEWEST_LEVEL}", features("describe"))
