@@ -67,6 +67,7 @@ def broker_of(feed: Any, *, settings: dict[str, str] | None = None, **parts: Any
             "producer_ids",
             "groups",
             "group_topic",
+            "transaction_topic",
             "telemetry",
             "traffic",
         )

@@ -77,6 +77,11 @@ class ScriptedCoordinator(GroupRelayServicer):
         assert self._outgoing is not None
         self._outgoing.put(pb.Frame(id=request_id, group_response=pb.GroupResponse(frame=frame)))
 
+    def respond_with_guard(self, request_id: int, guard: int) -> None:
+        """Answer a request that was left waiting with a guard in place of a frame."""
+        assert self._outgoing is not None
+        self._outgoing.put(pb.Frame(id=request_id, group_response=pb.GroupResponse(verification_guard=guard)))
+
     async def append(self, shard: int, batch: bytes) -> pb.LogAppended:
         """Have the broker append."""
         asked = await self._ask(log_append=pb.LogAppend(shard=shard, batch=batch))

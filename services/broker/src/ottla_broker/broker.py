@@ -14,7 +14,7 @@ from ottla_broker.authorization import Authorization
 from ottla_broker.config import BrokerConfig
 from ottla_broker.connection import Connection
 from ottla_broker.fetch_sessions import FetchSessionCache
-from ottla_broker.groups.group_topic import GroupTopicCreation
+from ottla_broker.groups.coordinator_topics import CoordinatorTopicCreation
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.links.link_fetchers import LinkFetchers
 from ottla_broker.links.link_keeper_pool import LinkKeeperPool
@@ -131,7 +131,8 @@ class Broker:
     refused_batches: RefusedBatches
     producer_ids: ProducerIds
     groups: GroupRelay
-    group_topic: GroupTopicCreation
+    group_topic: CoordinatorTopicCreation
+    transaction_topic: CoordinatorTopicCreation
     telemetry: ClientTelemetry
     traffic: TrafficByTopic
     audit: AuditLog | None = None
