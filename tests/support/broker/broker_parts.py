@@ -68,6 +68,7 @@ def broker_of(feed: Any, *, settings: dict[str, str] | None = None, **parts: Any
             "groups",
             "group_topic",
             "transaction_topic",
+            "transaction_coordinators",
             "telemetry",
             "traffic",
         )
