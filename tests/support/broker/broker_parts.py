@@ -42,6 +42,7 @@ class Client:
     charge: Charge | None = None
     meters: Meters | None = None
     throttle_ms: int = 0
+    topic_rights: object | None = None
 
     def throttle(self, throttle_ms: int) -> None:
         self.throttle_ms = max(self.throttle_ms, throttle_ms)

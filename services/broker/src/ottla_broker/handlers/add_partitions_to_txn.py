@@ -117,7 +117,7 @@ async def _ask_several(broker: Broker, request: Request) -> Parts:
     """Ask the coordinator of each transaction; what a coordinator does not answer is refused alone."""
     transactions = {each.transactional_id: each for each in request.message.transactions}
     results = await asyncio.gather(*(_result(broker, request, each) for each in transactions.values()))
-    return request.respond(message_of(request.codec.response_type, **{RESULTS: results}))
+    return request.respond(message_of(request.codec.response_type, **{RESULTS: tuple(results)}))
 
 
 async def _result(broker: Broker, request: Request, transaction: Any) -> Any:
