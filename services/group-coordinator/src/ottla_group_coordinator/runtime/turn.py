@@ -22,10 +22,13 @@ class CoordinatorRecord(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A response for the request that waits under `token`; a message of any version of its class."""
+    """A response for the request that waits under `token`: a message of any version of its class.
+
+    A request of the process itself may have anything for a response.
+    """
 
     token: Token
-    response: Entity
+    response: Any
 
 
 class CoordinatorRequest(Protocol):
@@ -54,6 +57,7 @@ class Turn:
         now_ms: when it happens, as deadlines are counted.
         timestamp_ms: when it happens in milliseconds since the epoch, as records say; see `shard_time`.
         counted: what is to be counted once the turn is stored, such as a rebalance.
+        effects: what else is to be done once it is stored, in the words of the kind of state machine.
     """
 
     now_ms: int
@@ -61,7 +65,8 @@ class Turn:
     records: list[CoordinatorRecord] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     counted: tuple[Any, ...] = ()
+    effects: list[Any] = field(default_factory=list)
 
-    def answer(self, token: Token, response: Entity) -> None:
+    def answer(self, token: Token, response: Entity | int) -> None:
         """Answer a waiting request."""
         self.answers.append(Answer(token, response))
