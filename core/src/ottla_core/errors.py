@@ -174,6 +174,12 @@ class InvalidTransactionState(KafkaError):
     code = ErrorCode.invalid_txn_state
 
 
+class TransactionCoordinatorFenced(KafkaError):
+    """A marker is of a former transaction coordinator: a later one has written to the log."""
+
+    code = ErrorCode.transaction_coordinator_fenced
+
+
 class UnsupportedCompressionType(KafkaError):
     """The batch's codec is unknown, or the request's version predates it."""
 
