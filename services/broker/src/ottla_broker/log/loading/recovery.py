@@ -1,11 +1,13 @@
 """Checking a segment after a crash: every CRC, damage cut out or cut off, both indexes rebuilt.
 
 Bytes after the last valid batch of a log's last segment are what a crash leaves of an unfinished write: they
-are cut off. (The transaction index needs the log before the segment, see `producer_loading.py`.) Damage that valid batches (or later segments) follow is something else, a disk that lost or changed
+are cut off. Damage that valid batches (or later segments) follow is something else, a disk that lost or changed
 acknowledged records. Then the original file is kept as `<base offset>.log.corrupt` for whoever can save more
 from it, the log is noted as one that lacks records (`lost_records.py`), and the segment is written anew with all
 that is valid. Damaged bytes are never passed on, and every
 loss is logged with its offsets.
+
+The transaction index is made anew later, as it needs to know the log before the segment (`producer_loading.py`).
 """
 
 import os
