@@ -1,9 +1,11 @@
 """Offsets in transactions against a model that compares positions, whatever ends when, is loaded or compacted."""
 
+import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.index import load_request_schema
@@ -24,7 +26,7 @@ from tests.support.groups.shard_under_test import (
 )
 from tests.support.groups.transactional_offsets import Producer, end, txn_commit, txn_commit_request
 
-GROUPS, PRODUCERS, PARTITIONS = ("g", "h"), (70, 71, 72), (0, 1)
+GROUPS, PRODUCERS, PARTITIONS = ("g", "g", "g", "h"), (70, 71), (0, 0, 1)
 Place = tuple[str, int]
 
 
@@ -178,7 +180,7 @@ def delete(world: World, group: str, _producer_id: int, partition: int, _flag: b
 def delete_group(world: World, group: str, _producer_id: int, _partition: int, _flag: bool) -> None:
     request = message_of(load_request_schema(api.DELETE_GROUPS, 2), groups_names=(group,))
     world.shard.ask(api.DELETE_GROUPS, 2, request)
-    for partition in PARTITIONS:
+    for partition in set(PARTITIONS):
         world.model.forget((group, partition))
 
 
@@ -231,12 +233,28 @@ steps = st.lists(
         st.sampled_from(PARTITIONS),
         st.booleans(),
     ),
-    max_size=40,
+    max_size=60,
 )
 
 
 @given(steps)
 def test_the_last_record_wins_that_counts_and_the_log_tells_all_of_it(happening: list[Any]) -> None:
+    check_history(happening)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_so_it_is_in_long_histories(seed: int) -> None:
+    source = random.Random(seed)
+    check_history(
+        [
+            (source.choice(EVENTS), source.choice(GROUPS), source.choice(PRODUCERS), source.choice(PARTITIONS), flag)
+            for flag in source.choices((True, False), k=200)
+        ]
+    )
+
+
+def check_history(happening: list[Any]) -> None:
+    """Let events happen to a shard and to the model."""
     world = World()
     for event, *arguments in happening:
         event(world, *arguments)
