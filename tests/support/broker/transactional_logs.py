@@ -98,7 +98,7 @@ def committed(log: PartitionLog, offset: int | None = None, *, max_bytes: int = 
     Each answer is taken by itself, as by a consumer that forgets what it was told before.
     """
     position = log.log_start_offset if offset is None else offset
-    seen = []
+    seen: list[Seen] = []
     while True:
         end_offset = log.last_stable_offset
         found = log.read(position, max_bytes=max_bytes, end_offset=end_offset, at_least_one_batch=True)
