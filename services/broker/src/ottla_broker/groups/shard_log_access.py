@@ -51,6 +51,9 @@ READ_IN_THREAD_BYTES_MIN = 128 * 1024
 REPLICATION_TIMEOUT_SECONDS = 10.0
 """How long an append may wait for the other replicas; the coordinator gives up before."""
 
+JUDGED_BY_SHARD = 0
+"""In place of a transaction's version: the shard has seen to it that the marker's epoch goes with that version."""
+
 NO_OFFSET = -1
 NO_WRITER = (-1, -1)
 
@@ -157,7 +160,11 @@ class ShardLogAccess:
 
     def _append_one(self, partition: Partition, batch: bytes) -> AppendResult:
         return partition.append(
-            batch, now_ms=self._clock.time_ms(), all_in_sync=True, origin=AppendOrigin.COORDINATOR
+            batch,
+            now_ms=self._clock.time_ms(),
+            all_in_sync=True,
+            origin=AppendOrigin.COORDINATOR,
+            transaction_version=JUDGED_BY_SHARD,
         )
 
     def _append_preceding(self, partition: Partition, batches: Sequence[bytes]) -> None:
