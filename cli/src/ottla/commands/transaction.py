@@ -110,10 +110,11 @@ def describe(
             ["transactional id", "state", "producer id#", "epoch#", "timeout ms#", "started", "partitions"],
             [
                 (
-                    each["transactional_id"], each["state"], str(each["producer_id"]), str(each["producer_epoch"]),
-                    str(each["timeout_ms"]), each["started"] or "", ", ".join(each["partitions"]),
+                    view.transactional_id, view.state, str(view.producer_id), str(view.producer_epoch),
+                    str(view.timeout_ms), "" if view.started_ms is None else _time(view.started_ms),
+                    ", ".join(f"{each.topic}-{each.partition}" for each in view.partitions),
                 )
-                for each in documents
+                for view in views.values()
             ],
         )  # fmt: skip
     if missing:
