@@ -281,10 +281,13 @@ def test_a_coordinator_that_is_killed_loses_no_decision(cluster: OttlaCluster, c
     for each in producers:
         each.begin()
         assert passing(lambda each=each: each.produce(topic, 0, each.transactional_id.encode())) == NONE  # type: ignore[misc]
-    for victim in [each for each in cluster.refresh() if each.role == "group-coordinator"]:
+    for victim in [each for each in cluster.recorded() if each.role == "group-coordinator"]:
         os.kill(victim.pid, 9)
+        place = (victim.role, victim.id)
         eventually(
-            lambda: all(each.pid != victim.pid for each in cluster.refresh()),  # noqa: B023
+            lambda victim=victim, place=place: any(  # type: ignore[misc]
+                (each.role, each.id) == place and each.pid != victim.pid for each in cluster.recorded()
+            ),
             "another process has its place",
             within_s=30,
         )
