@@ -102,7 +102,7 @@ class GroupCoordinator:
             state=lambda: feed.state,
             stream_of=self.service.stream_of,
             any_stream=self.service.any_stream,
-            unknown_topic_grace_s=config.member_lease_ttl_ms / 1000,
+            unknown_topic_grace_s=config.view_age_max_ms / 1000,
         )
         load_permits = asyncio.Semaphore(LOADS_AT_ONCE)
 
