@@ -65,6 +65,7 @@ class MarkingBroker(FakeRelayBroker):
     Attributes:
         partitions: what it writes to.
         marker_errors: what the next partitions are refused with, in order.
+        refused_once: partitions that are refused the next time.
         writes: whether markers are written; those that come meanwhile are when it is set again.
         answers_markers: whether what was written is told.
         marker_messages: how many markers came in each message.
@@ -74,6 +75,7 @@ class MarkingBroker(FakeRelayBroker):
         super().__init__(broker_id, epoch, **more)
         self.partitions = partitions or MarkedPartitions()
         self.marker_errors: deque[ErrorCode] = deque()
+        self.refused_once: set[TopicPartition] = set()
         self.writes = asyncio.Event()
         self.writes.set()
         self.answers_markers = True
@@ -100,6 +102,9 @@ class MarkingBroker(FakeRelayBroker):
             outgoing.put(pb.Frame(id=frame.id, markers_written=pb.MarkersWritten(results=results)))
 
     def _write(self, marker: pb.MarkersWrite.Marker, partition: TopicPartition) -> int:
+        if partition in self.refused_once:
+            self.refused_once.discard(partition)
+            return ErrorCode.not_leader_or_follower.value
         if self.marker_errors:
             code = self.marker_errors.popleft()
             if code is not ErrorCode.none:

@@ -56,8 +56,10 @@ async def begin(broker: MarkingBroker, *partitions: TopicPartition, id_: str = "
     return identity
 
 
-async def completes(broker: MarkingBroker, state: str = "CompleteCommit", id_: str = "t") -> None:
-    await eventually_async(lambda: broker.states(id_)[-1:] == [state], f"{id_} is {state}")
+async def completes(
+    broker: MarkingBroker, state: str = "CompleteCommit", id_: str = "t", *, within_s: float = 30
+) -> None:
+    await eventually_async(lambda: broker.states(id_)[-1:] == [state], f"{id_} is {state}", within_s=within_s)
 
 
 async def test_every_partition_gets_its_marker_and_the_transaction_is_complete(broker: MarkingBroker) -> None:
@@ -136,6 +138,16 @@ async def test_what_is_refused_is_sent_again(broker: MarkingBroker, error: Error
     assert {partition: len(markers) for partition, markers in broker.partitions.markers.items()} == {P0: 1, P1: 1}
 
 
+async def test_each_result_is_taken_for_the_partition_that_it_is_of(feed: StatedFeed, broker: MarkingBroker) -> None:
+    feed.publish(topics={**feed.state.topics, "p": topic_of("p", 8), "q": topic_of("q", 8)})
+    partitions = [TopicPartition(name, index) for index in range(8) for name in ("p", "q")]
+    identity = await begin(broker, *partitions)
+    broker.refused_once = {partition for partition in partitions if partition.topic == "q"}
+    assert await broker.end("t", identity) == "none"
+    await completes(broker)
+    assert {name: len(broker.partitions.markers[name]) for name in partitions} == dict.fromkeys(partitions, 1)
+
+
 async def test_a_partition_that_can_have_no_transaction_needs_no_marker(broker: MarkingBroker) -> None:
     identity = await begin(broker, P0)
     broker.marker_errors.append(ErrorCode.unsupported_for_message_format)
@@ -189,7 +201,7 @@ async def test_a_new_leader_is_asked_though_the_former_one_never_answers(
     await eventually_async(lambda: broker.marker_messages, "the marker is on its way")
     other = await connect(MarkingBroker(2, BROKER_EPOCH), coordinator)
     feed.publish(topics={**feed.state.topics, "p": topic_of("p", 2, leader=2), "q": topic_of("q", 1, leader=2)})
-    await completes(broker)
+    await completes(broker, within_s=marker_sender.ANSWER_TIMEOUT_S / 2)
     assert other.partitions.markers.keys() == {P0, Q0}
 
 
@@ -247,8 +259,8 @@ async def test_a_topic_that_is_merely_missing_gets_its_markers_when_it_is_back(
     feed.publish(topics={name: topic for name, topic in feed.state.topics.items() if name != "q"})
     assert await broker.end("t", identity) == "none"
     await eventually_async(lambda: P0 in broker.partitions.markers, "the other partition has its marker")
-    broker.marker_messages.clear()
-    other = await begin(broker, P1, id_="u", producer_id=8)
+    # One that was never there counts as deleted by now.
+    other = await begin(broker, TopicPartition("unknown", 0), id_="u", producer_id=8)
     assert await broker.end("u", other) == "none"
     await completes(broker, id_="u")
     assert broker.states("t")[-1] == "PrepareCommit"
