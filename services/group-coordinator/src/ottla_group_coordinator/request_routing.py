@@ -10,6 +10,7 @@ from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.frequent_requests import read_frequent_request
 from ottla_core.wire.group_responses import CONSUMER_GROUP_HEARTBEAT, LIST_GROUPS, OFFSET_COMMIT, OFFSET_FETCH
 from ottla_core.wire.messages import message_codec, read_request_header
+from ottla_core.wire.transaction_responses import TXN_OFFSET_COMMIT, WRITE_TXN_MARKERS
 from ottla_group_coordinator.describable_topics import Asker, DescribableTopics, RightsUnknown
 from ottla_group_coordinator.errors import InvalidRegularExpression
 from ottla_group_coordinator.group_request import GroupRequest
@@ -24,7 +25,7 @@ from ottla_group_coordinator.shard import HANDLERS, GroupShard
 from ottla_group_coordinator.shard_listing import list_all_shards
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 
-NAMES_TOPICS = frozenset({OFFSET_COMMIT, OFFSET_FETCH})
+NAMES_TOPICS = frozenset({OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT})
 """APIs for which it matters which topic has a name just now."""
 
 
@@ -75,6 +76,10 @@ class RequestRouter:
         )
         waiting = RelayedRequest(request, stream, frame_id, codec, header.correlation_id)
         shard = shard_in(relayed)
+        if relayed.HasField("verification_guard"):
+            request.verification_guard = relayed.verification_guard
+        if header.api_key == WRITE_TXN_MARKERS:
+            request.partition = shard.partition
         if header.api_key not in HANDLERS:
             self._refuse(waiting, UnsupportedVersion())
         elif shard.partition == ALL_SHARDS and header.api_key == LIST_GROUPS:

@@ -84,7 +84,7 @@ def test_brokers_take_the_batches_and_every_turn_comes_back_in_one_piece(
     for records, pause_ms in taken:
         now_ms += pause_ms
         packer.add(records, now_ms)
-    batches = packer.batches()
+    batches = [each.batch for each in packer.appends()]
 
     producers = ProducerStates(PARTITION)
     config = TopicConfig(max_message_bytes=bytes_max)
@@ -112,8 +112,9 @@ def test_turns_share_a_batch() -> None:
     for number in range(100):
         packer.add([record(number)], NOW_MS + number)
 
-    (batch,) = packer.batches()
+    ((batch, preceding),) = packer.appends()
 
+    assert not preceding
     header = parse_header(batch)
     assert (header.base_sequence, header.record_count, header.last_offset_delta) == (1, 100, 99)
     assert (header.base_timestamp, header.max_timestamp) == (NOW_MS, NOW_MS + 99)
@@ -126,7 +127,7 @@ def test_a_turn_that_does_not_fit_into_the_rest_of_a_batch_begins_a_new_one() ->
     packer.add([record(number) for number in range(8)], NOW_MS)
     packer.add([record(8)], NOW_MS)
 
-    assert [len(unpacked(batch)) for batch in packer.batches()] == [8, 9]
+    assert [len(unpacked(batch)) for batch, _ in packer.appends()] == [8, 9]
 
 
 def test_a_turn_too_large_for_any_batch_is_spread() -> None:
@@ -134,7 +135,7 @@ def test_a_turn_too_large_for_any_batch_is_spread() -> None:
     packer.add([record(0)], NOW_MS)
     packer.add([record(number) for number in range(30)], NOW_MS)
 
-    batches = packer.batches()
+    batches = [each.batch for each in packer.appends()]
 
     assert max(map(len, batches)) <= 1000
     stored = [one for batch in batches for one in unpacked(batch)]
@@ -142,7 +143,7 @@ def test_a_turn_too_large_for_any_batch_is_spread() -> None:
 
 
 def test_nothing_makes_no_batch() -> None:
-    assert BatchPacker(PRODUCER, 1, 1000, GROUP_RECORDS).batches() == []
+    assert BatchPacker(PRODUCER, 1, 1000, GROUP_RECORDS).appends() == []
 
 
 @pytest.mark.parametrize("former_epoch", [0, 2, 3])

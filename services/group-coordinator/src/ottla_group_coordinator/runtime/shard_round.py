@@ -21,7 +21,9 @@ class Round:
     def add(self, turn: Turn) -> None:
         """Take over what came of a turn."""
         if turn.records:
-            self.packer.add(turn.records, turn.timestamp_ms)
+            self.packer.add(turn.records, turn.timestamp_ms, turn.transaction)
+        for marker in turn.markers:
+            self.packer.add_marker(marker, turn.timestamp_ms)
         self.answers += turn.answers
         self.counted += turn.counted
         self.effects += turn.effects
