@@ -60,16 +60,17 @@ def marker_batch(marker: TransactionMarker, now_ms: int) -> bytes:
 
 
 def read_marker(batch: Buffer, header: RecordBatchHeader) -> TransactionMarker | None:
-    """Return the marker that a batch consists of, or None if it is none: data, or a control batch of another type.
+    """Return the marker that a batch consists of, or None if it is none.
 
-    Later versions of the formats may only add to the end, so they are read as the first one.
+    Data is none, nor is a control batch of another type, or one of which compaction has left only the header. Later
+    versions of the formats may only add to the end, so they are read as the first one.
 
     Raises:
-        InvalidRecord: the batch has the control flag and not exactly one record, or its key or value is too short or
-            has an impossible version.
+        InvalidRecord: the batch has the control flag and several records, or its key or value is too short or has an
+            impossible version.
         UnsupportedCompressionType: the codec is unknown.
     """
-    if not header.is_control:
+    if not header.is_control or not header.record_count:
         return None
     if header.record_count != 1:
         raise InvalidRecord(

@@ -75,3 +75,9 @@ def test_a_later_version_is_read_as_the_first_one() -> None:
 def test_a_malformed_marker_is_refused(batch: bytes) -> None:
     with pytest.raises(InvalidRecord):
         read_marker(batch, parse_header(batch))
+
+
+def test_a_marker_that_compaction_has_emptied_is_none() -> None:
+    batch = marker_batch(MARKER, now_ms=0)
+    emptied = parse_header(batch)._replace(record_count=0, batch_length=49)
+    assert read_marker(batch[:61], emptied) is None
