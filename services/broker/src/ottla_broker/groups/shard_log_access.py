@@ -51,6 +51,10 @@ READ_IN_THREAD_BYTES_MIN = 128 * 1024
 REPLICATION_TIMEOUT_SECONDS = 10.0
 """How long an append may wait for the other replicas; the coordinator gives up before."""
 
+VERSION_TAKEN_AGAIN = 1
+"""Of transactions, as markers are appended: the shard has seen to what a later version asks of their epochs, and one
+that is in the log already, of an append that was cut off, must be taken again."""
+
 NO_OFFSET = -1
 NO_WRITER = (-1, -1)
 
@@ -157,16 +161,23 @@ class ShardLogAccess:
 
     def _append_one(self, partition: Partition, batch: bytes) -> AppendResult:
         return partition.append(
-            batch, now_ms=self._clock.time_ms(), all_in_sync=True, origin=AppendOrigin.COORDINATOR
+            batch,
+            now_ms=self._clock.time_ms(),
+            all_in_sync=True,
+            origin=AppendOrigin.COORDINATOR,
+            transaction_version=VERSION_TAKEN_AGAIN,
         )
 
     def _append_preceding(self, partition: Partition, batches: Sequence[bytes]) -> None:
         """Append what belongs to transactions.
 
         Raises:
-            InvalidRecord: the log refuses a batch for good; the errors of its own would be taken for the owner's.
+            InvalidRecord: a batch is of no transaction, or the log refuses it for good; the log's own errors would be
+                taken for the owner's.
             KafkaError: as `Partition.append`; those before are appended.
         """
+        if not all(parse_header(batch).is_transactional for batch in batches):
+            raise InvalidRecord("what precedes the batch is of no transaction")
         for batch in batches:
             try:
                 self._append_one(partition, batch)
