@@ -43,6 +43,10 @@ class CodedError(KafkaError):
         self.code = code
         super().__init__(message)
 
+    def __reduce__(self) -> tuple[type["CodedError"], tuple[ErrorCode, str]]:
+        """Return how a copy is made: an exception's is made of its `args`, which are the message alone."""
+        return type(self), (self.code, self.message)
+
 
 class OffsetOutOfRange(KafkaError):
     """The offset lies before the log start offset or after the high watermark."""

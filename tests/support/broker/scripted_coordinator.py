@@ -92,6 +92,11 @@ class ScriptedCoordinator(GroupRelayServicer):
         asked = await self._ask(log_read=pb.LogRead(shard=shard, offset=offset, bytes_max=bytes_max))
         return asked.log_records
 
+    async def write_markers(self, *markers: pb.MarkersWrite.Marker) -> pb.MarkersWritten:
+        """Have the broker write markers."""
+        asked = await self._ask(markers_write=pb.MarkersWrite(markers=markers))
+        return asked.markers_written
+
     async def _ask(self, **content: Any) -> pb.Frame:
         assert self._outgoing is not None
         request_id = len(self._asked) + 1

@@ -32,6 +32,7 @@ from ottla_broker.replication.isr_updates import IsrUpdates
 from ottla_broker.sasl.logins import Logins
 from ottla_broker.telemetry.client_telemetry import ClientTelemetry
 from ottla_broker.topic_traffic import TrafficByTopic
+from ottla_broker.transactions.coordinator_requests import CoordinatorRequests
 from ottla_core.clock import Clock
 from ottla_core.cluster.controller_rpc.controller_client import ControllerClient
 from ottla_core.cluster.membership.membership import Membership
@@ -133,6 +134,7 @@ class Broker:
     groups: GroupRelay
     group_topic: CoordinatorTopicCreation
     transaction_topic: CoordinatorTopicCreation
+    transaction_coordinators: CoordinatorRequests
     telemetry: ClientTelemetry
     traffic: TrafficByTopic
     audit: AuditLog | None = None

@@ -38,6 +38,7 @@ from ottla_broker.dynamic_config import as_started, keep_applied
 from ottla_broker.fetch_sessions import FETCH_SESSION_ID_MAX, FetchSessionCache
 from ottla_broker.file_shares import share_files
 from ottla_broker.groups.coordinator_topics import GROUPS, TRANSACTIONS, CoordinatorTopic, CoordinatorTopicCreation
+from ottla_broker.groups.marker_writing import MarkerWriting
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.groups.shard_log_access import ShardLogAccess
 from ottla_broker.groups.topic_rights import TopicRights
@@ -65,6 +66,7 @@ from ottla_broker.replication.throttle import ReplicationThrottles
 from ottla_broker.sasl.logins import Logins
 from ottla_broker.tls.connecting import PeerAccess
 from ottla_broker.topic_traffic import TrafficByTopic
+from ottla_broker.transactions.coordinator_requests import CoordinatorRequests
 from ottla_core import health_names
 from ottla_core.background import start_detached, start_recurring
 from ottla_core.clock import Clock, SystemClock
@@ -271,6 +273,9 @@ async def _open_broker(
         ),
         groups=groups,
         group_topic=group_topic,
+        transaction_coordinators=CoordinatorRequests(
+            groups, lambda: feed.state, f"broker-{config.node_id}-transactions", config.request_timeout_ms / 1000
+        ),
         transaction_topic=_topic_creation(TRANSACTIONS, config, place, clock, closing),
         telemetry=telemetry,
         traffic=replication.traffic,
@@ -354,6 +359,7 @@ def _start_groups(
         ShardLogAccess(replication.partitions, lambda: feed.state, clock),
         tls=tls,
         topic_rights=TopicRights(place.authorization.may_describe),
+        markers=MarkerWriting(replication.partitions, clock, f"broker-{config.node_id}-markers"),
     )
     groups.start()
     closing.push_async_callback(groups.close)

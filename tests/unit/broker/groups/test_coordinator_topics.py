@@ -168,9 +168,7 @@ async def test_closing_gives_up_a_creation() -> None:
     assert setting.creation._task is None
 
 
-async def test_metadata_creates_the_topic_of_groups_in_the_same_shape_and_none_of_transactions_before_their_level() -> (
-    None
-):
+async def test_metadata_creates_the_topic_of_groups_in_the_same_shape_and_no_other_before_its_level() -> None:
     controller = Controller()
     controller.error = ErrorCode.invalid_replication_factor
     controller.may_answer.set()

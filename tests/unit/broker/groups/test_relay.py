@@ -18,6 +18,7 @@ from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import MessageTooLarge
 from ottla_core.rpc.frame_queue import FRAME_BYTES_MAX
 from ottla_core.topic_partition import TopicPartition
+from ottla_proto.gen.ottla import group_relay_pb2 as pb
 from tests.support.broker.scripted_coordinator import ScriptedCoordinator, scripted_coordinator
 from tests.support.eventually_async import eventually_async
 from tests.support.groups.group_cluster import (
@@ -351,3 +352,30 @@ async def test_all_owners_of_shards_of_transactions_are_asked_for_lists_of_these
 def vars_of(state: ClusterState) -> dict[str, Any]:
     """What a feed publishes for a state with transactions."""
     return {name: getattr(state, name) for name in ("features", "topics", "topics_by_id", "shards")}
+
+
+async def test_markers_are_written_beside_what_else_the_coordinator_asks() -> None:
+    asked: list[pb.MarkersWrite] = []
+    may_answer = asyncio.Event()
+
+    class Writing:
+        async def answer(self, request: pb.MarkersWrite, _ask: object) -> pb.MarkersWritten:
+            asked.append(request)
+            await may_answer.wait()
+            return pb.MarkersWritten(results=[pb.MarkersWritten.Result(error_codes=[0])])
+
+    async with AsyncExitStack() as closing:
+        coordinator = await closing.enter_async_context(scripted_coordinator(1))
+        feed = StatedFeed(group_state(coordinator.member()))
+        shard_log = ShardLogAccess(None, lambda: feed.state, SystemClock())  # type: ignore[arg-type]
+        relay = GroupRelay(feed, BROKER, shard_log, markers=Writing())  # type: ignore[arg-type]
+        relay.start()
+        closing.push_async_callback(relay.close)
+        await eventually_async(lambda: relay.open_count == 1, "the stream is open")
+
+        writing = asyncio.create_task(coordinator.write_markers(pb.MarkersWrite.Marker(producer_id=7)))
+        await eventually_async(lambda: bool(asked), "the broker was asked")
+        assert await relay.ask(group_shard(0), b"request", HOST, answer_or_raise) == b"answer to request"
+        may_answer.set()
+        assert [list(each.error_codes) for each in (await writing).results] == [[0]]
+        assert asked[0].markers[0].producer_id == 7

@@ -26,6 +26,12 @@ class TransactionalIdRefused(KafkaError):
     code = ErrorCode.transactional_id_authorization_failed
 
 
+class CoordinatorLoadInProgress(KafkaError):
+    """What is needed for an answer is not there yet; clients repeat the request as it is."""
+
+    code = ErrorCode.coordinator_load_in_progress
+
+
 class VerificationNeeded(KafkaError):
     """A group's shard does not have the transaction yet, as far as it knows; not told to clients.
 

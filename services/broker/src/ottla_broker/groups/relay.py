@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ottla_broker.callback_answer import CallbackAnswer
 from ottla_broker.groups.coordinator_stream import CoordinatorStream
 from ottla_broker.groups.errors import NotCoordinator
+from ottla_broker.groups.marker_writing import MarkerWriting
 from ottla_broker.groups.relay_session import Finish, RelaySession
 from ottla_broker.groups.routing import owner_of, owners
 from ottla_broker.groups.shard_log_access import ShardLogAccess
@@ -23,11 +24,15 @@ from ottla_core.rpc.frame_queue import FRAME_BYTES_MAX
 from ottla_core.rpc.group_relay import ALL_SHARDS
 from ottla_core.shards import GROUP_TOPIC, shard_named
 from ottla_core.topic_partition import TopicPartition
+from ottla_proto.gen.ottla import group_relay_pb2 as pb
 
 if TYPE_CHECKING:
     from ottla_core.rpc.tls import RpcTls
 
 T = TypeVar("T")
+
+OWN_HOST = "/127.0.0.1"
+"""Where the client is, of requests that the broker makes itself."""
 
 
 def answer_or_raise(answer: bytes | NotCoordinator) -> bytes:
@@ -46,6 +51,7 @@ class GroupRelay:
 
     Attributes:
         shard_log: the logs as the coordinators use them.
+        markers: writes what ends transactions; None where nothing does.
         streams: by coordinator id.
     """
 
@@ -57,8 +63,10 @@ class GroupRelay:
         *,
         tls: "RpcTls | None" = None,
         topic_rights: TopicRights | None = None,
+        markers: MarkerWriting | None = None,
     ) -> None:
         self.shard_log = shard_log
+        self.markers = markers
         self.streams: dict[int, CoordinatorStream] = {}
         self._feed = feed
         self._broker_id = broker_id
@@ -138,6 +146,19 @@ class GroupRelay:
             verification_guard=verification_guard,
         )
 
+    def ask_shard(self, shard: TopicPartition, frame: bytes) -> CallbackAnswer[bytes]:
+        """Ask the owner of a shard on behalf of this broker itself.
+
+        Raises:
+            NotCoordinator, MessageTooLarge: as `ask`.
+        """
+        return self.ask(shard, frame, OWN_HOST, answer_or_raise)
+
+    async def write_markers(self, request: pb.MarkersWrite) -> pb.MarkersWritten:
+        """Write the markers that a coordinator asks for."""
+        assert self.markers is not None
+        return await self.markers.answer(request, self.ask_shard)
+
     async def ask_all(self, frame: bytes, client_host: str, topic: str = GROUP_TOPIC) -> list[bytes]:
         """Return the answers of all owners of shards of a topic to a request that concerns every one of them.
 
@@ -211,6 +232,7 @@ class GroupRelay:
                     self.shard_log,
                     tls=self._tls,
                     topic_rights=self._topic_rights,
+                    write_markers=None if self.markers is None else self.write_markers,
                 )
 
     def _retire(self, coordinator_id: int) -> None:

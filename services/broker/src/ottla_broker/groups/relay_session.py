@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from ottla_broker.callback_answer import CallbackAnswer
 from ottla_broker.groups.errors import NotCoordinator, VerificationNeeded
+from ottla_broker.groups.marker_writing import refused_markers
 from ottla_broker.groups.shard_log_access import ShardLogAccess
 from ottla_broker.groups.topic_rights import RelayedClient, TopicRights
 from ottla_core.background import start_detached
@@ -40,6 +41,9 @@ T = TypeVar("T")
 
 Finish = Callable[[bytes | NotCoordinator], T]
 """Makes the caller's result of a coordinator's answer, or of its loss; may raise instead."""
+
+WriteMarkers = Callable[[pb.MarkersWrite], Coroutine[None, None, pb.MarkersWritten]]
+"""Writes the markers that end transactions; answers when every in-sync replica has them."""
 
 logger = structlog.get_logger("groups")
 
@@ -77,9 +81,15 @@ class RelaySession:
         relayed_count: requests of clients that were passed on.
     """
 
-    def __init__(self, shard_log: ShardLogAccess, topic_rights: TopicRights | None = None) -> None:
+    def __init__(
+        self,
+        shard_log: ShardLogAccess,
+        topic_rights: TopicRights | None = None,
+        write_markers: WriteMarkers | None = None,
+    ) -> None:
         self.outgoing = FrameQueue()
         self._topic_rights = topic_rights
+        self._write_markers = write_markers
         self.relayed_count = 0
         self._shard_log = shard_log
         self._last_id = 0
@@ -167,6 +177,8 @@ class RelaySession:
                 case "topic_rights_question" if self._topic_rights is not None:
                     if len(self._log_requests) < LOG_REQUESTS_MAX:  # else the coordinator goes on without an answer
                         self._start(self._tell_rights(frame.id, self._topic_rights, frame.topic_rights_question))
+                case "markers_write" if self._write_markers is not None:
+                    self._begin_writing(frame.id, self._write_markers, frame.markers_write)
                 case "log_append" | "log_read" if len(self._log_requests) >= LOG_REQUESTS_MAX:
                     self.outgoing.put(_overloaded(frame))
                 case "log_append":
@@ -209,6 +221,16 @@ class RelaySession:
 
     async def _tell_rights(self, request_id: int, rights: TopicRights, question: pb.TopicRightsQuestion) -> None:
         self.outgoing.put(pb.Frame(id=request_id, topic_rights=await rights.answer(question)))
+
+    def _begin_writing(self, request_id: int, write: WriteMarkers, request: pb.MarkersWrite) -> None:
+        if len(self._log_requests) < LOG_REQUESTS_MAX:
+            self._start(self._write(request_id, write, request))
+        else:
+            refused = refused_markers(request, ErrorCode.request_timed_out)
+            self.outgoing.put(pb.Frame(id=request_id, markers_written=refused))
+
+    async def _write(self, request_id: int, write: WriteMarkers, request: pb.MarkersWrite) -> None:
+        self.outgoing.put(pb.Frame(id=request_id, markers_written=await write(request)))
 
     async def _read(self, request_id: int, request: pb.LogRead) -> None:
         async with self._reads:

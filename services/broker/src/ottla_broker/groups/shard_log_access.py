@@ -51,9 +51,9 @@ READ_IN_THREAD_BYTES_MIN = 128 * 1024
 REPLICATION_TIMEOUT_SECONDS = 10.0
 """How long an append may wait for the other replicas; the coordinator gives up before."""
 
-VERSION_TAKEN_AGAIN = 1
-"""Of transactions, as markers are appended: the shard has seen to what a later version asks of their epochs, and one
-that is in the log already, of an append that was cut off, must be taken again."""
+JUDGED_BY_SHARD = 0
+"""In place of a transaction's version: the shard has seen to it that the marker's epoch goes with that version. One
+that is in the log already, of an append that was cut off, is taken again as of this version."""
 
 NO_OFFSET = -1
 NO_WRITER = (-1, -1)
@@ -165,7 +165,7 @@ class ShardLogAccess:
             now_ms=self._clock.time_ms(),
             all_in_sync=True,
             origin=AppendOrigin.COORDINATOR,
-            transaction_version=VERSION_TAKEN_AGAIN,
+            transaction_version=JUDGED_BY_SHARD,
         )
 
     def _append_preceding(self, partition: Partition, batches: Sequence[bytes]) -> None:

@@ -109,6 +109,16 @@ class RelayStream:
         asked.add_done_callback(lambda _: self._asked.pop(number, None))
         return asked
 
+    def write_markers(self, markers: pb.MarkersWrite) -> asyncio.Future[pb.MarkersWritten]:
+        """Ask for markers to be written; the future fails with `StreamClosed` if the stream ends before.
+
+        A future that is given up is forgotten here as well.
+        """
+        asked = self._ask(pb.Frame(markers_write=markers))
+        number = self._last_ask
+        asked.add_done_callback(lambda _: self._asked.pop(number, None))
+        return asked
+
     async def run(self, messages: AsyncIterable[pb.Frames], write: Callable[[pb.Frames], Awaitable[None]]) -> None:
         """Carry frames both ways until the broker ends the stream, it breaks, or it is closed."""
         parts: tuple[Coroutine[Any, Any, object], ...] = (
@@ -187,6 +197,8 @@ class RelayStream:
                 self._settle(frame.id, frame.log_ends)
             case "topic_rights":
                 self._settle(frame.id, frame.topic_rights)
+            case "markers_written":
+                self._settle(frame.id, frame.markers_written)
             case other:
                 log.warning("unexpected frame is ignored", broker=self.broker_id, content=other)
 

@@ -9,12 +9,13 @@ from ottla_group_coordinator.runtime.turn import Answer, Turn
 class Round:
     """What came of the turns that are stored together."""
 
-    __slots__ = ("answers", "counted", "packer", "tells_what_is_stored")
+    __slots__ = ("answers", "counted", "effects", "packer", "tells_what_is_stored")
 
     def __init__(self, packer: BatchPacker) -> None:
         self.packer = packer
         self.answers: list[Answer] = []
         self.counted: list[Any] = []
+        self.effects: list[Any] = []
         self.tells_what_is_stored = False
 
     def add(self, turn: Turn) -> None:
@@ -25,3 +26,4 @@ class Round:
             self.packer.add_marker(marker, turn.timestamp_ms)
         self.answers += turn.answers
         self.counted += turn.counted
+        self.effects += turn.effects

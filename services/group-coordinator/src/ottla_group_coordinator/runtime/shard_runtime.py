@@ -202,6 +202,7 @@ class ShardRuntime(Generic[Machine]):
                 "shard failed; loading it again", shard=str(self.log.shard), reason=repr(error), exc_info=is_bug
             )
             self.shard, self.status = None, ShardStatus.LOADING
+            self._shared.on_unloaded(self)
             self._shared.counts.failures += 1
             self._refuse_all(CoordinatorLoadInProgress())
             await asyncio.sleep(RELOAD_PAUSE_S)
@@ -209,6 +210,7 @@ class ShardRuntime(Generic[Machine]):
     def _end(self) -> None:
         self.status = ShardStatus.ENDED
         self.shard = None
+        self._shared.on_unloaded(self)
         if self._timer is not None:
             self._timer.cancel()
         self._refuse_all(NotCoordinator())
@@ -324,8 +326,10 @@ class ShardRuntime(Generic[Machine]):
             await self._store(appends, taken)
         if taken.counted:
             self._shared.count_stored(taken.counted)
-        if taken.answers:
+        if taken.answers or taken.effects:
             self.log.check_owner()
+            if taken.effects:
+                self._shared.carry_out(self, taken.effects)
             for token, response in taken.answers:
                 waiting = self._waiting.pop(token, None)
                 if waiting is not None:

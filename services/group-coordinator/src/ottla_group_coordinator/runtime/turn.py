@@ -40,10 +40,13 @@ class VerificationGuard(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A response for the request that waits under `token`; a message of any version of its class."""
+    """A response for the request that waits under `token`: a message of any version of its class.
+
+    A request of the process itself may have anything for a response.
+    """
 
     token: Token
-    response: Entity | VerificationGuard
+    response: Any
 
 
 class CoordinatorRequest(Protocol):
@@ -72,6 +75,7 @@ class Turn:
         now_ms: when it happens, as deadlines are counted.
         timestamp_ms: when it happens in milliseconds since the epoch, as records say; see `shard_time`.
         counted: what is to be counted once the turn is stored, such as a rebalance.
+        effects: what else is to be done once it is stored, in the words of the kind of state machine.
         transaction: the producer of the transaction that all `records` belong to, or None if they count at once.
         markers: the ends of transactions; a turn that has any has no records.
     """
@@ -81,9 +85,10 @@ class Turn:
     records: list[CoordinatorRecord] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     counted: tuple[Any, ...] = ()
+    effects: list[Any] = field(default_factory=list)
     transaction: TransactionProducer | None = None
     markers: list[TransactionMarker] = field(default_factory=list)
 
-    def answer(self, token: Token, response: Entity | VerificationGuard) -> None:
+    def answer(self, token: Token, response: Entity | VerificationGuard | int) -> None:
         """Answer a waiting request."""
         self.answers.append(Answer(token, response))
