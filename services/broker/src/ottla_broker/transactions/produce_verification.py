@@ -27,6 +27,8 @@ from ottla_core.wire.produce_request import ProduceRequest
 from ottla_core.wire.record_batch import (
     ATTRIBUTES_OFFSET,
     HEADER_SIZE_BYTES,
+    MAGIC_OFFSET,
+    MAGIC_V2,
     TRANSACTIONAL_FLAG,
     Buffer,
     RecordBatchHeader,
@@ -65,7 +67,11 @@ class SeveralProducers(KafkaError):
 
 def is_transactional(records: Buffer) -> bool:
     """Return whether a batch is part of a transaction; garbage is refused elsewhere."""
-    return len(records) > _ATTRIBUTES_LOW_BYTE and bool(records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG)
+    return (
+        len(records) > _ATTRIBUTES_LOW_BYTE
+        and bool(records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG)
+        and records[MAGIC_OFFSET] == MAGIC_V2
+    )
 
 
 def has_transactional_batches(message: ProduceRequest) -> bool:
