@@ -177,7 +177,14 @@ class TransactionsModel(RuleBasedStateMachine):
                     transaction.outcome, transaction.marker_offset, transaction.is_in_snapshot = OPEN, -1, False
         self.batches = [batch for batch in self.batches if batch.first_offset < offset]
         self.end = offset
+        self.note_snapshots()
         self.go_on_from_the_log()
+
+    def note_snapshots(self) -> None:
+        """What the log knows of its producers has been read anew."""
+        for batch in self.batches:
+            if batch.transaction is not None and batch.transaction.outcome != OPEN:
+                batch.transaction.is_in_snapshot = True
 
     def go_on_from_the_log(self) -> None:
         """Producers go on from what the log knows of them, as after an election clients ask their coordinator."""
@@ -213,9 +220,7 @@ class TransactionsModel(RuleBasedStateMachine):
     def restart(self, clean: bool, flushed: bool, data: st.DataObject) -> None:
         if flushed:
             self.log.flush()
-        for batch in self.batches:
-            if batch.transaction is not None and batch.transaction.outcome != OPEN:
-                batch.transaction.is_in_snapshot = True
+        self.note_snapshots()
         recovery_point = self.log.recovery_point
         first_dirty_offset = self.log.compaction.first_dirty_offset
         self.log.close() if clean else self.log.abandon()
@@ -239,6 +244,8 @@ class TransactionsModel(RuleBasedStateMachine):
             transaction = batch.transaction
             if transaction is None:
                 continue
+            if not strictly and batch.first_offset + len(batch.records) <= self.start:
+                continue  # a log that has lost its snapshots need not know of what cannot be read
             is_replicated = transaction.marker_offset < self.high_watermark
             if transaction.outcome == OPEN or not (is_replicated or (transaction.is_in_snapshot and not strictly)):
                 yield transaction.first_offset
@@ -248,8 +255,7 @@ class TransactionsModel(RuleBasedStateMachine):
             Seen(batch.first_offset + delta, key, value)
             for batch in self.batches
             for delta, (key, value) in enumerate(batch.records)
-            if batch.first_offset < log.last_stable_offset
-            and batch.first_offset + delta >= log.log_start_offset
+            if log.log_start_offset <= batch.first_offset + delta < log.last_stable_offset
             and (batch.transaction is None or batch.transaction.outcome == COMMITTED)
         ]
 
