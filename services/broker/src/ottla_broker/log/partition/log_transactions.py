@@ -111,27 +111,32 @@ class LogTransactions:
         is_valid = self.verifications.is_valid(guard, header.producer_id, header.producer_epoch)
         return check_client_batch(self._log.producers, header, guard if is_valid else None)
 
-    def check_coordinator_batch(self, header: RecordBatchHeader) -> ProducerBatch | None:
-        """Return the batch that a coordinator's transactional one repeats, or None if it may be appended.
+    def check_coordinator_batch(
+        self, batch: memoryview, header: RecordBatchHeader, transaction_version: int | None
+    ) -> tuple[ProducerBatch | None, TransactionMarker | None]:
+        """Return the batch that a coordinator's transactional one repeats, and the marker that it is, if any.
+
+        Args:
+            batch: its bytes.
+            header: its header.
+            transaction_version: of the transaction that a marker ends.
 
         Raises:
-            KafkaError: its epoch or its sequence is wrong.
+            InvalidRecord: it is a control batch and no marker.
+            InvalidProducerEpoch, TransactionCoordinatorFenced: it is late.
+            OutOfOrderSequenceNumber, DuplicateSequenceNumber: it has a sequence number, and a wrong one.
         """
         producers = self._log.producers
+        if header.attributes & CONTROL_FLAG:
+            return None, self._checked_marker(batch, header, transaction_version)
         if header.base_sequence != NO_SEQUENCE:
-            return producers.check(header)
+            return producers.check(header), None
         producers.check_epoch(header.producer_id, header.producer_epoch)
-        return None
+        return None, None
 
-    def check_marker(
+    def _checked_marker(
         self, batch: memoryview, header: RecordBatchHeader, transaction_version: int | None
     ) -> TransactionMarker:
-        """Return the marker that a coordinator's control batch consists of, if it may be appended.
-
-        Raises:
-            InvalidRecord: it is no marker.
-            InvalidProducerEpoch, TransactionCoordinatorFenced: it is a late one.
-        """
         marker = read_marker(batch, header)
         if marker is None:
             raise InvalidRecord(f"A control batch for {self._log.topic_partition} is no marker of a transaction")
