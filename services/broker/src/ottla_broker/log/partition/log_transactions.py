@@ -32,9 +32,6 @@ from ottla_core.wire.record_batch import (
     RecordBatchHeader,
 )
 
-LATE_TRANSACTION_BUFFER_MS: Final = 5 * 60 * 1000
-"""How much longer than its timeout a transaction may take to be aborted before it counts as late."""
-
 _FLAGS_OFFSET: Final = ATTRIBUTES_OFFSET + 1
 _PRODUCER: Final = struct.Struct(">qh")
 _PRODUCER_OFFSET: Final = 43
@@ -250,18 +247,15 @@ class LogTransactions:
                     return end
         return self._log.log_end_offset
 
-    def has_late(self, now_ms: int, timeout_ms_max: int) -> bool:
-        """Return whether the longest open transaction is silent for longer than any may be, so that it may hang.
+    def silent_ms(self, now_ms: int) -> int:
+        """Return for how long the producer of the transaction that is open longest has written nothing here.
 
+        Beyond the largest timeout of transactions it hangs; 0 if none is open.
         Source: `hasLateTransaction` of Kafka's ProducerStateManager.
         """
         producer_id = self._log.producers.transactions.first_open()
         entry = None if producer_id is None else self._log.producers.get(producer_id)
-        return (
-            entry is not None
-            and entry.last_timestamp > 0
-            and now_ms - entry.last_timestamp > timeout_ms_max + LATE_TRANSACTION_BUFFER_MS
-        )
+        return 0 if entry is None else max(0, now_ms - max(entry.last_timestamp, entry.written_ms))
 
 
 def _first_offset(aborted: Aborted) -> int:
