@@ -9,7 +9,7 @@ from ottla_broker.listener import Listener
 from ottla_broker.metrics.client_metrics import show_clients
 from ottla_broker.metrics.disk_metrics import show_disks
 from ottla_broker.metrics.link_metrics import show_links
-from ottla_broker.metrics.log_metrics import show_compaction, show_logs, show_traffic
+from ottla_broker.metrics.log_metrics import show_compaction, show_logs, show_open_transactions, show_traffic
 from ottla_broker.metrics.replication_metrics import show_replication
 from ottla_broker.metrics.request_metrics import (
     show_audit,
@@ -52,6 +52,7 @@ def serve_metrics(broker: Broker, listener: Listener, dispatcher: Dispatcher, tr
     show_fetch_sessions(metrics, broker.fetch_sessions)
     show_clients(metrics, broker.telemetry)
     show_logs(metrics, broker.partitions, broker.store)
+    show_open_transactions(metrics, broker.partitions, broker.clock.time_ms)
     show_traffic(metrics, broker.traffic)
     show_disks(metrics, broker.store, broker.cluster_copies)
     show_compaction(metrics, broker.store.cleaner)

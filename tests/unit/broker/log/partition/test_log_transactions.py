@@ -526,12 +526,17 @@ def test_a_producer_with_an_open_transaction_is_never_forgotten(log: PartitionLo
     assert [entry.current_transaction_first_offset for entry in log.active_producers()] == [NO_TRANSACTION]
 
 
-def test_a_transaction_that_is_silent_for_too_long_counts_as_late(log: PartitionLog) -> None:
+def test_it_is_known_how_long_the_transaction_is_silent_that_is_open_longest(log: PartitionLog) -> None:
+    assert log.transactions.silent_ms(NOW_MS) == 0
     write(log, b"a", producer=(P, 0, 0))
-    assert not log.transactions.has_late(NOW_MS + 900_000 + 300_000, 900_000)
-    assert log.transactions.has_late(NOW_MS + 900_000 + 300_001, 900_000)
+    write(log, b"b", producer=(Q, 0, 0), now_ms=NOW_MS + 500)
+    assert log.transactions.silent_ms(NOW_MS + 900_000) == 900_000
+    write(log, b"a", producer=(P, 0, 1), now_ms=NOW_MS + 1000)
+    assert log.transactions.silent_ms(NOW_MS + 900_000) == 899_000
     end(log, P, 0, commit=True)
-    assert not log.transactions.has_late(NOW_MS + 10**9, 900_000)
+    assert log.transactions.silent_ms(NOW_MS + 900_000) == 899_500
+    end(log, Q, 0, commit=True)
+    assert log.transactions.silent_ms(NOW_MS + 10**9) == 0
 
 
 def test_only_batches_of_transactions_that_are_not_open_need_verification(log: PartitionLog) -> None:

@@ -32,9 +32,6 @@ from ottla_core.wire.record_batch import (
     RecordBatchHeader,
 )
 
-LATE_TRANSACTION_BUFFER_MS: Final = 5 * 60 * 1000
-"""How much longer than its timeout a transaction may take to be aborted before it counts as late."""
-
 _FLAGS_OFFSET: Final = ATTRIBUTES_OFFSET + 1
 _PRODUCER: Final = struct.Struct(">qh")
 _PRODUCER_OFFSET: Final = 43
@@ -111,27 +108,32 @@ class LogTransactions:
         is_valid = self.verifications.is_valid(guard, header.producer_id, header.producer_epoch)
         return check_client_batch(self._log.producers, header, guard if is_valid else None)
 
-    def check_coordinator_batch(self, header: RecordBatchHeader) -> ProducerBatch | None:
-        """Return the batch that a coordinator's transactional one repeats, or None if it may be appended.
+    def check_coordinator_batch(
+        self, batch: memoryview, header: RecordBatchHeader, transaction_version: int | None
+    ) -> tuple[ProducerBatch | None, TransactionMarker | None]:
+        """Return the batch that a coordinator's transactional one repeats, and the marker that it is, if any.
+
+        Args:
+            batch: its bytes.
+            header: its header.
+            transaction_version: of the transaction that a marker ends.
 
         Raises:
-            KafkaError: its epoch or its sequence is wrong.
+            InvalidRecord: it is a control batch and no marker.
+            InvalidProducerEpoch, TransactionCoordinatorFenced: it is late.
+            OutOfOrderSequenceNumber, DuplicateSequenceNumber: it has a sequence number, and a wrong one.
         """
         producers = self._log.producers
+        if header.attributes & CONTROL_FLAG:
+            return None, self._checked_marker(batch, header, transaction_version)
         if header.base_sequence != NO_SEQUENCE:
-            return producers.check(header)
+            return producers.check(header), None
         producers.check_epoch(header.producer_id, header.producer_epoch)
-        return None
+        return None, None
 
-    def check_marker(
+    def _checked_marker(
         self, batch: memoryview, header: RecordBatchHeader, transaction_version: int | None
     ) -> TransactionMarker:
-        """Return the marker that a coordinator's control batch consists of, if it may be appended.
-
-        Raises:
-            InvalidRecord: it is no marker.
-            InvalidProducerEpoch, TransactionCoordinatorFenced: it is a late one.
-        """
         marker = read_marker(batch, header)
         if marker is None:
             raise InvalidRecord(f"A control batch for {self._log.topic_partition} is no marker of a transaction")
@@ -245,18 +247,15 @@ class LogTransactions:
                     return end
         return self._log.log_end_offset
 
-    def has_late(self, now_ms: int, timeout_ms_max: int) -> bool:
-        """Return whether the longest open transaction is silent for longer than any may be, so that it may hang.
+    def silent_ms(self, now_ms: int) -> int:
+        """Return for how long the producer of the transaction that is open longest has written nothing here.
 
+        Beyond the largest timeout of transactions it hangs; 0 if none is open.
         Source: `hasLateTransaction` of Kafka's ProducerStateManager.
         """
         producer_id = self._log.producers.transactions.first_open()
         entry = None if producer_id is None else self._log.producers.get(producer_id)
-        return (
-            entry is not None
-            and entry.last_timestamp > 0
-            and now_ms - entry.last_timestamp > timeout_ms_max + LATE_TRANSACTION_BUFFER_MS
-        )
+        return 0 if entry is None else max(0, now_ms - max(entry.last_timestamp, entry.written_ms))
 
 
 def _first_offset(aborted: Aborted) -> int:

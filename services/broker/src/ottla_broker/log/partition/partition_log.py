@@ -38,7 +38,6 @@ from ottla_core.errors import DuplicateSequenceNumber, KafkaError, KafkaStorageE
 from ottla_core.topic_config import TopicConfig
 from ottla_core.wire.control_records import TransactionMarker
 from ottla_core.wire.record_batch import (
-    CONTROL_FLAG,
     INT32_MAX,
     NO_TIMESTAMP,
     TRANSACTIONAL_FLAG,
@@ -207,10 +206,8 @@ class PartitionLog:
                 original = self.producers.check(header)
             elif origin is AppendOrigin.CLIENT:
                 original = self.transactions.check_client_batch(header, verification)
-            elif header.attributes & CONTROL_FLAG:
-                marker = self.transactions.check_marker(view, header, transaction_version)
             else:
-                original = self.transactions.check_coordinator_batch(header)
+                original, marker = self.transactions.check_coordinator_batch(view, header, transaction_version)
             if original is not None:
                 append_time = NO_TIMESTAMP if keeps_timestamps else original.timestamp
                 return AppendResult(
