@@ -50,6 +50,7 @@ TOKENS = frozenset({38, 39, 40, 41})
 NOTHING_TOLD = {
     "ApiVersions",
     "ListGroups",
+    "ListTransactions",
     "Metadata of all",
     "Metadata of the cluster",
     "DescribeCluster",
@@ -209,7 +210,7 @@ def test_who_has_no_rights_is_told_nothing_and_does_nothing(guarded: GuardedClus
 def _errors(answer: Any) -> Iterator[str]:
     if isinstance(answer, dict):
         for name, value in answer.items():
-            if name == "error_code":
+            if name in {"error_code", "partition_error_code"}:
                 yield value
             else:
                 yield from _errors(value)

@@ -32,14 +32,29 @@ def test_producer_performance_and_console_consumer_agree(bootstrap: str, new_top
     assert len([line for line in read.splitlines() if len(line) == 1000]) == RECORDS
 
 
-def test_a_producer_that_wants_transactions_is_refused_at_once(bootstrap: str, new_topic: TopicFactory) -> None:
-    output = kafka_tools.run_tool_anyhow(
+def test_transactions_of_javas_producer_are_committed_listed_and_described(
+    bootstrap: str, new_topic: TopicFactory
+) -> None:
+    topic = new_topic()
+    output = run_tool(
         kafka_tools.PRODUCER_PERFORMANCE,
-        *("--topic", new_topic(), "--num-records", "10", "--record-size", "10", "--throughput", "-1"),
-        *("--producer-props", f"bootstrap.servers={bootstrap}", "max.block.ms=100000"),
-        *("--transactional-id", "t", "--transaction-duration-ms", "100"),
+        *("--topic", topic, "--num-records", "200", "--record-size", "10", "--throughput", "200"),
+        *("--producer-props", f"bootstrap.servers={bootstrap}"),
+        *("--transactional-id", "performance", "--transaction-duration-ms", "100"),
     )
-    assert "TransactionalIdAuthorizationException" in output, output
+    assert "200 records sent" in output, output
+    more = ("--isolation-level", "read_committed")
+    read = consume(bootstrap, topic, offset="earliest", count=200, more=more)
+    assert len([line for line in read.splitlines() if len(line) == 10]) == 200
+
+    transactions = (kafka_tools.TRANSACTIONS, "--bootstrap-server", bootstrap)
+    assert re.search(r"^performance\s+\d+\s+\d+\s+CompleteCommit", run_tool(*transactions, "list"), re.MULTILINE)
+    described = run_tool(*transactions, "describe", "--transactional-id", "performance")
+    assert re.search(r"performance\s+\d+\s+\d+\s+CompleteCommit", described), described
+    producers = run_tool(*transactions, "describe-producers", "--topic", topic, "--partition", "0")
+    assert re.search(r"^\d+\s+\d+\s+\d+\s+\d+\s+\d+\s+None", producers, re.MULTILINE), producers
+    hanging = run_tool(*transactions, "find-hanging", "--broker-id", "1")
+    assert not re.search(r"^\S+\s+\d+\s+\d+", hanging, re.MULTILINE), hanging
 
 
 def test_what_the_console_producer_sent_the_console_consumer_shows(bootstrap: str, new_topic: TopicFactory) -> None:

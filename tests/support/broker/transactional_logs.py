@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from ottla_broker.log.appends.append_result import AppendResult
 from ottla_broker.log.appends.append_validation import AppendOrigin
 from ottla_broker.log.partition.partition_log import PartitionLog
+from ottla_broker.log.segments.segment import LogSegment
 from ottla_broker.log.segments.transaction_index import AbortedTransaction
 from ottla_core.wire.control_records import TransactionMarker, marker_batch, read_marker
 from ottla_core.wire.record_batch import iterate_batches
@@ -130,4 +131,9 @@ def committed_values(log: PartitionLog, offset: int | None = None, **how: int) -
 
 def aborts(log: PartitionLog) -> list[AbortedTransaction]:
     """All entries of the transaction indexes."""
-    return [entry for segment in log.segments for entry in segment.transaction_index.ending_from(0)]
+    return [entry for segment in log.segments for entry in aborts_in(segment)]
+
+
+def aborts_in(segment: LogSegment) -> list[AbortedTransaction]:
+    """The entries of one segment's transaction index."""
+    return segment.transaction_index.overlapping(0, 2**63 - 1)[0]

@@ -143,7 +143,8 @@ class FakeRelayBroker:
         other_logs: of shards of other topics.
         append_errors: what the next appends are refused with, in order.
         refuses_with: what every append is refused with, or None.
-        cut_after: of what precedes the batch of the next append, how much gets into the log before the broker dies.
+        cut_after: of what precedes the next batch that has anything before it, how much gets into the log before the
+            broker dies.
         appends: whether appends are served; those that come meanwhile are served when it is set again.
         answers_appends: whether what was stored is told.
         reads: whether reads are served.
@@ -271,8 +272,8 @@ class FakeRelayBroker:
         if code is not None:
             return pb.LogAppended(error_code=code.value, error_message="as the test says", base_offset=-1)
         try:
-            cut_after, self.cut_after = self.cut_after, None
-            log = self._log(request)
+            log, cut_after = self._log(request), self.cut_after if request.preceding_batches else None
+            self.cut_after = None if request.preceding_batches else self.cut_after
             return pb.LogAppended(
                 base_offset=log.append(request.batch, request.preceding_batches, cut_after=cut_after)
             )

@@ -31,7 +31,7 @@ from datetime import timedelta
 from enum import Enum
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from kio.index import load_request_schema
@@ -364,7 +364,14 @@ def read_transcript(text: str) -> list[Step]:
     return steps
 
 
-def check_transcript(path: Path, scene: Scene) -> None:
+class Runs(Protocol):
+    """A scene of any kind."""
+
+    def run(self, commands: list[str]) -> list[str]:
+        """Carry out a step and return its outcome."""
+
+
+def check_transcript(path: Path, scene: Runs) -> None:
     """Carry a transcript out and compare every outcome, or write the outcomes down."""
     steps = read_transcript(path.read_text(encoding="utf-8"))
     outcomes = [scene.run(step.commands) for step in steps]

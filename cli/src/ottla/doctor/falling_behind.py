@@ -14,7 +14,18 @@ STANDING_FLOWS = ("DEGRADED", "FAILED")
 
 def progress(facts: Facts) -> list[Finding]:
     """Return what stands still or falls behind while the brokers work."""
-    return [*_groups(facts), *_links(facts), *_flows(facts), *_levels(facts)]
+    return [*_hanging(facts), *_groups(facts), *_links(facts), *_flows(facts), *_levels(facts)]
+
+
+def _hanging(facts: Facts) -> Iterator[Finding]:
+    for each in facts.hanging:
+        topic, index = each.partition
+        yield Finding(
+            Harm.UNAVAILABLE, "transaction-hangs", f"{topic}-{index}",
+            f"a transaction of producer {each.producer_id} is open from offset {each.start_offset} on, and no"
+            " coordinator will end it: nobody who reads committed records gets further",
+            f"ottla transaction abort {topic} {index} --start-offset {each.start_offset} --yes",
+        )  # fmt: skip
 
 
 def _groups(facts: Facts) -> Iterator[Finding]:

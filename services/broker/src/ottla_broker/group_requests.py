@@ -9,7 +9,7 @@ each shard, of which the answers are put together.
 
 import asyncio
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from kio.static.protocol import Entity
@@ -20,7 +20,7 @@ from ottla_broker.groups.relay import answer_or_raise
 from ottla_broker.groups.routing import shard_for, transaction_shard_for
 from ottla_broker.groups.split_requests import GroupLists, merge, split
 from ottla_broker.groups.topic_rights import RelayedClient
-from ottla_broker.outcome import Outcome, Parts
+from ottla_broker.outcome import Answer, Outcome, Parts
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import InvalidRequest, KafkaError, MessageTooLarge
 from ottla_core.topic_partition import TopicPartition
@@ -39,7 +39,7 @@ def relay(broker: Broker, request: Request) -> Outcome:
 
 def relay_transactional(
     broker: Broker, request: Request, transactional_id: str, *, fresh_producer_id: int | None = None
-) -> Outcome:
+) -> Answer | Awaitable[Answer]:
     """Pass on a request about a transactional id, and answer what its coordinator answers.
 
     Args:
@@ -67,13 +67,14 @@ def relay_several(
     except (NotCoordinator, TransactionalIdRefused) as error:
         return request.respond(refusal(request, request.message, error))
     if len(parts) == 1:
-        return _relay_whole(broker, request, *parts)
+        (shard,) = parts
+        return _relay_whole(broker, request, shard)
     return _relay_parts(broker, request, lists, parts)
 
 
 def _relay_whole(
     broker: Broker, request: Request, shard: TopicPartition, fresh_producer_id: int | None = None
-) -> Outcome:
+) -> Answer | Awaitable[Answer]:
     try:
         finish = functools.partial(_respond, request)
         return broker.groups.ask(

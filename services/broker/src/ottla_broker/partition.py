@@ -336,6 +336,10 @@ class Partition:
             producer_id, producer_epoch, base_sequence, supports_epoch_bump=supports_epoch_bump
         )
 
+    def stands(self, guard: VerificationGuard) -> bool:
+        """Return whether a guard has not become void."""
+        return self.log.transactions.verifications.is_valid(guard, guard.producer_id, guard.producer_epoch)
+
     def has_grown(self, leader: LeaderReplica, former_end_offset: int, size_bytes: int) -> None:
         """Take note of what was appended as the leader."""
         if leader.followers:

@@ -71,7 +71,6 @@ class GroupCoordinator:
         markers: what ends transactions in their partitions.
         service: what brokers call.
         counts: for metrics.
-        transaction_counts: of the shards of transactions, likewise.
         rebalances: likewise.
         transactions_ended: likewise.
         awake_clock: the time that this process was awake.
@@ -94,7 +93,6 @@ class GroupCoordinator:
         self._settings = config.group_settings()
         self._transaction_settings = config.transaction_settings()
         self.counts = CoordinatorCounts()
-        self.transaction_counts = CoordinatorCounts()
         self.rebalances = RebalanceCounts()
         self.transactions_ended = TransactionCounts()
         self.service = GroupRelayService(self._take)
@@ -102,14 +100,13 @@ class GroupCoordinator:
             state=lambda: feed.state,
             stream_of=self.service.stream_of,
             any_stream=self.service.any_stream,
-            unknown_topic_grace_s=config.member_lease_ttl_ms / 1000,
+            unknown_topic_grace_s=config.view_age_max_ms / 1000,
         )
         load_permits = asyncio.Semaphore(LOADS_AT_ONCE)
 
         def context(
             make_shard: Callable[[], Machine],
             record_format: RecordFormat,
-            counts: CoordinatorCounts,
             count_stored: Callable[[Iterable[Any]], None],
             **more: Any,
         ) -> ShardContext[Machine]:
@@ -119,7 +116,7 @@ class GroupCoordinator:
                 count_stored=count_stored,
                 awake_clock=self.awake_clock,
                 clock=clock,
-                counts=counts,
+                counts=self.counts,
                 load_permits=load_permits,
                 commit_timeout_s=config.offsets_commit_timeout_ms / 1000,
                 on_sequence_lost=lambda: register_anew(None),
@@ -130,7 +127,6 @@ class GroupCoordinator:
         self._groups = context(
             self._make_shard,
             GROUP_RECORDS,
-            self.counts,
             self.rebalances.count,
             load_bytes_max=config.offsets_load_buffer_size,
             batch_bytes_max=self._settings.batch_bytes_max,
@@ -138,7 +134,6 @@ class GroupCoordinator:
         self._transactions = context(
             self._make_transaction_shard,
             TRANSACTION_RECORDS,
-            self.transaction_counts,
             self.transactions_ended.count,
             load_bytes_max=config.transaction_state_log_load_buffer_size,
             batch_bytes_max=self._transaction_settings.batch_bytes_max,
@@ -148,7 +143,7 @@ class GroupCoordinator:
         self.shards = ShardTable(GROUP_TOPIC, config.node_id, place, self._runtime_of_groups)
         self.transaction_shards = ShardTable(TRANSACTION_TOPIC, config.node_id, place, self._runtime_of_transactions)
         self._router = RequestRouter(self.shards, lambda: feed.state.revision, self.counts)
-        self._transaction_router = TransactionRouter(self.transaction_shards, self.transaction_counts)
+        self._transaction_router = TransactionRouter(self.transaction_shards, self.counts)
         feed.subscribe(self._on_cluster_state)
 
     def on_place_changed(self) -> None:

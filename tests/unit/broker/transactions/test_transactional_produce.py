@@ -177,6 +177,25 @@ async def test_behind_a_batch_that_has_to_come_again_none_gets_ahead(tmp_path: P
     assert leader.values() == [b"1", b"2"]
 
 
+async def test_the_coordinator_is_asked_again_when_the_last_transactions_marker_has_come_meanwhile(
+    tmp_path: Path,
+) -> None:
+    leader = Leader(tmp_path, partition_codes(NONE))
+    assert await leader.produce(batch(b"1"), version=IMPLICIT) == [NONE]
+    leader.relay.answering = lambda _: None
+    asked = asyncio.create_task(leader.produce(batch(b"2", epoch=EPOCH + 1), version=IMPLICIT))
+    while len(leader.relay.asked) < 2:
+        await asyncio.sleep(0)
+    end(leader.partitions[0].log, PRODUCER, EPOCH + 1, commit=True, transaction_version=2)
+
+    leader.relay.answering = partition_codes(NONE)
+    leader.relay.answer_held()
+
+    assert await asked == [NONE]
+    assert len(leader.relay.asked) == 3
+    assert leader.values() == [b"1", b"2"]
+
+
 async def test_a_batch_is_not_appended_when_its_transaction_has_ended_while_the_coordinator_was_asked(
     tmp_path: Path,
 ) -> None:
@@ -188,8 +207,10 @@ async def test_a_batch_is_not_appended_when_its_transaction_has_ended_while_the_
 
     leader.relay.answering = partition_codes(NONE)
     leader.relay.answer_held()
+    leader.relay.answering = partition_codes(ErrorCode.invalid_txn_state)
 
     assert await asked == [ErrorCode.invalid_txn_state]
+    assert len(leader.relay.asked) == 2
     assert leader.values() == []
 
 

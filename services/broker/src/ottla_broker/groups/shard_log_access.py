@@ -52,7 +52,8 @@ REPLICATION_TIMEOUT_SECONDS = 10.0
 """How long an append may wait for the other replicas; the coordinator gives up before."""
 
 JUDGED_BY_SHARD = 0
-"""In place of a transaction's version: the shard has seen to it that the marker's epoch goes with that version."""
+"""In place of a transaction's version: the shard has seen to it that the marker's epoch goes with that version. One
+that is in the log already, of an append that was cut off, is taken again as of this version."""
 
 NO_OFFSET = -1
 NO_WRITER = (-1, -1)
@@ -171,9 +172,12 @@ class ShardLogAccess:
         """Append what belongs to transactions.
 
         Raises:
-            InvalidRecord: the log refuses a batch for good; the errors of its own would be taken for the owner's.
+            InvalidRecord: a batch is of no transaction, or the log refuses it for good; the log's own errors would be
+                taken for the owner's.
             KafkaError: as `Partition.append`; those before are appended.
         """
+        if not all(parse_header(batch).is_transactional for batch in batches):
+            raise InvalidRecord("what precedes the batch is of no transaction")
         for batch in batches:
             try:
                 self._append_one(partition, batch)

@@ -52,4 +52,4 @@ def merge(message: Any, lists: GroupLists, response_type: type[Entity], answers:
 
 
 def _name(item: Any, lists: GroupLists) -> str:
-    return item if isinstance(item, str) else getattr(item, lists.name)  # type: ignore[no-any-return]
+    return item if isinstance(item, str) else getattr(item, lists.name)

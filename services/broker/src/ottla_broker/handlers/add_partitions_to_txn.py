@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from kio.schema.errors import ErrorCode
+from kio.static.protocol import Entity
 
 from ottla_broker.authorization import denial
 from ottla_broker.broker import Broker, Request
@@ -79,7 +80,7 @@ def _refusals(state: ClusterState, topics: Sequence[Any], denied: set[str]) -> M
 
 
 def _topic_results(
-    topic_type: type[Any], topics: Sequence[Any], codes: Mapping[TopicPartition, ErrorCode]
+    topic_type: type[Entity], topics: Sequence[Any], codes: Mapping[TopicPartition, ErrorCode]
 ) -> tuple[Any, ...]:
     partition_type = item_type(topic_type, "results_by_partition")
     return tuple(

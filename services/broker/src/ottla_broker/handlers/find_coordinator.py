@@ -11,7 +11,7 @@ the one error that ends the matter for every client: librdkafka asks again and a
 authorization.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -28,8 +28,10 @@ from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.long_responses import respond_in_thread
 from ottla_broker.outcome import Outcome, Parts
 from ottla_core.acls import AclOperation, ResourceKind
+from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import InvalidRequest, KafkaError
 from ottla_core.slices import in_slices, started
+from ottla_core.topic_partition import TopicPartition
 
 FIRST_BATCHED_VERSION = 4
 NO_BROKER = BrokerId(-1)
@@ -90,6 +92,7 @@ def _broker_of(broker: Broker, request: Request, key_type: int, key: str) -> int
         TransactionalIdRefused, InvalidRequest: nobody ever will.
         GroupAuthorizationFailed, TransactionalIdAuthorizationFailed: the client may not know.
     """
+    shard_of_key: Callable[[ClusterState, str], TopicPartition]
     if key_type == KeyType.TRANSACTION:
         kind, shard_of_key, topic = ResourceKind.TRANSACTIONAL_ID, transaction_shard_for, broker.transaction_topic
     elif key_type == KeyType.GROUP:

@@ -127,6 +127,7 @@ def _handle_transactional(work: _Work) -> Outcome:
     """Have the coordinator of the transaction asked before its first batches are appended."""
     broker, request = work.broker, work.request
     message: ProduceRequest = request.message
+    assert message.transactional_id is not None
     try:
         if not broker.state.features.has_transactions:
             raise PolicyViolation("this cluster has no transactions")

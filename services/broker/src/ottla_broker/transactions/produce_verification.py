@@ -27,6 +27,8 @@ from ottla_core.wire.produce_request import ProduceRequest
 from ottla_core.wire.record_batch import (
     ATTRIBUTES_OFFSET,
     HEADER_SIZE_BYTES,
+    MAGIC_OFFSET,
+    MAGIC_V2,
     TRANSACTIONAL_FLAG,
     Buffer,
     RecordBatchHeader,
@@ -36,6 +38,9 @@ from ottla_core.wire.transaction_responses import FIRST_IMPLICIT_PRODUCE
 
 FIRST_WITH_ABORTABLE: Final = 11
 """The first version of Produce whose clients know TRANSACTION_ABORTABLE."""
+
+TRIES_MAX: Final = 3
+"""So often a coordinator is asked whose answers are outdated when they come."""
 
 Place = tuple[str | UUID, int]
 """A partition as a request names it."""
@@ -62,7 +67,11 @@ class SeveralProducers(KafkaError):
 
 def is_transactional(records: Buffer) -> bool:
     """Return whether a batch is part of a transaction; garbage is refused elsewhere."""
-    return len(records) > _ATTRIBUTES_LOW_BYTE and bool(records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG)
+    return (
+        len(records) > _ATTRIBUTES_LOW_BYTE
+        and bool(records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG)
+        and records[MAGIC_OFFSET] == MAGIC_V2
+    )
 
 
 def has_transactional_batches(message: ProduceRequest) -> bool:
@@ -100,6 +109,26 @@ class Retrying:
     backoff_max_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A partition of which the coordinator is asked; `leader_epoch` is that in which the guard was taken."""
+
+    place: Place
+    partition: Partition
+    leader_epoch: int
+    guard: VerificationGuard
+
+    @property
+    def is_led_alike(self) -> bool:
+        """Whether no other leadership has begun since."""
+        return self.partition.state.leader_epoch == self.leader_epoch
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the guard is good for an append, or asking again would not make it so."""
+        return not self.is_led_alike or self.partition.stands(self.guard)
+
+
 class ProduceVerification:
     """The verification of one request.
 
@@ -125,21 +154,25 @@ class ProduceVerification:
         self._transactional_id = message.transactional_id
         self._version = version
         self._adds = version >= FIRST_IMPLICIT_PRODUCE
-        self._producer: tuple[int, int] | None = None
-        self._guards: dict[Place, VerificationGuard] = {}
         self._partitions = partitions
-        self._asked: dict[TopicPartition, tuple[Place, Partition, int]] = {}
+        self._may_write = may_write
+        self._batches = list(_transactional_batches(message))
+        self._asked: dict[TopicPartition, _Asked] = {}
         self._errors: dict[Place, KafkaError] = {}
-        batches = list(_transactional_batches(message))
-        producers = {(header.producer_id, header.producer_epoch) for _, _, header in batches}
-        if len(producers) > 1:
+        if len({(header.producer_id, header.producer_epoch) for _, _, header in self._batches}) > 1:
             raise SeveralProducers("Transactional records contained more than one producer ID")
-        for place, records, header in batches:
-            self._producer = header.producer_id, header.producer_epoch
+        self._take_guards()
+
+    def _take_guards(self) -> None:
+        """Take a guard for every partition in which the transaction is not open now."""
+        self._asked.clear()
+        self._errors.clear()
+        for place, head, header in self._batches:
             try:
-                partition = partitions.leader_of(*place)
+                partition = self._partitions.leader_of(*place)
                 topic = partition.topic_partition.topic
-                if topic in INTERNAL_TOPICS or not partition.needs_verification(records) or not may_write(place[0]):
+                is_due = topic not in INTERNAL_TOPICS and partition.needs_verification(head)
+                if not is_due or not self._may_write(place[0]):
                     continue  # appending it says what is wrong with it
                 guard = partition.begin_verification(
                     header.producer_id,
@@ -150,44 +183,52 @@ class ProduceVerification:
             except KafkaError as error:
                 self._errors[place] = error
             else:
-                self._guards[place] = guard
-                self._asked[partition.topic_partition] = place, partition, partition.state.leader_epoch
+                self._asked[partition.topic_partition] = _Asked(place, partition, partition.state.leader_epoch, guard)
 
     @property
     def is_needed(self) -> bool:
         """Whether a coordinator is to be asked."""
-        return bool(self._guards)
+        return bool(self._asked)
 
     def known(self) -> Verified:
         """Return what is known without asking."""
         return Verified(errors=self._errors)
 
     async def ask(self, coordinators: CoordinatorRequests, retrying: Retrying) -> Verified:
-        """Ask the transaction's coordinator; return what may be appended."""
-        assert self._producer is not None
-        told = await self._told(coordinators, retrying, *self._producer)
-        errors = dict(self._errors)
-        for name, (place, partition, leader_epoch) in self._asked.items():
-            if name in told:
-                errors[place] = self._error(name, told[name])
-            elif not self._partitions.leads_safely(partition) or partition.state.leader_epoch != leader_epoch:
-                errors[place] = partition.not_leader()  # its guard is void, and the producer is to come again
-        guards = {place: guard for place, guard in self._guards.items() if place not in errors}
-        return Verified(guards, errors)
+        """Ask the transaction's coordinator; return what may be appended.
 
-    async def _told(
-        self, coordinators: CoordinatorRequests, retrying: Retrying, producer_id: int, producer_epoch: int
-    ) -> Errors:
+        It is asked again, with new guards, while the producer's last transaction still ends, and where that one's
+        marker has come in between and made a guard void.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + retrying.backoff_max_s
-        while True:
-            errors = await coordinators.errors_of(
-                self._transactional_id, producer_id, producer_epoch, tuple(self._asked), adds=self._adds
+        header = self._batches[0][2]
+        tries = 0
+        while self._asked:
+            told = await coordinators.errors_of(
+                self._transactional_id, header.producer_id, header.producer_epoch, tuple(self._asked), adds=self._adds
             )
-            ends = self._adds and ErrorCode.concurrent_transactions in errors.values()
-            if not ends or loop.time() + retrying.backoff_s > deadline:
-                return errors
-            await asyncio.sleep(retrying.backoff_s)
+            if self._adds and ErrorCode.concurrent_transactions in told.values():
+                if loop.time() + retrying.backoff_s > deadline:
+                    return self._verified(told)
+                await asyncio.sleep(retrying.backoff_s)
+            else:
+                tries += 1
+                if tries == TRIES_MAX or all(name in told or each.is_valid for name, each in self._asked.items()):
+                    return self._verified(told)
+            self._take_guards()
+        return self.known()
+
+    def _verified(self, told: Errors) -> Verified:
+        errors, guards = dict(self._errors), dict[Place, VerificationGuard]()
+        for name, each in self._asked.items():
+            if name in told:
+                errors[each.place] = self._error(name, told[name])
+            elif not self._partitions.leads_safely(each.partition) or not each.is_led_alike:
+                errors[each.place] = each.partition.not_leader()  # its guard is void, and the producer comes again
+            else:
+                guards[each.place] = each.guard
+        return Verified(guards, errors)
 
     def _error(self, partition: TopicPartition, code: ErrorCode) -> KafkaError:
         """Return what a producer is told for what its transaction's coordinator has said."""
@@ -205,8 +246,8 @@ class ProduceVerification:
         return CodedError(code, f"{partition} cannot be a part of the transaction: {code.name.upper()}")
 
 
-def _transactional_batches(message: ProduceRequest) -> Iterable[tuple[Place, memoryview, RecordBatchHeader]]:
-    """Yield the batches that are part of a transaction and have a whole header."""
+def _transactional_batches(message: ProduceRequest) -> Iterable[tuple[Place, bytes, RecordBatchHeader]]:
+    """Yield the places of batches that are part of a transaction, the bytes of their headers, and these."""
     for named, partitions in message.topics:
         for data in partitions:
             records = data.records
@@ -215,4 +256,4 @@ def _transactional_batches(message: ProduceRequest) -> Iterable[tuple[Place, mem
                     header = parse_header(records)
                 except KafkaError:
                     continue
-                yield (named, data.partition), records, header
+                yield (named, data.partition), bytes(records[:HEADER_SIZE_BYTES]), header

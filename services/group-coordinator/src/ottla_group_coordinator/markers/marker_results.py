@@ -44,15 +44,6 @@ _AGAIN = frozenset(
         ErrorCode.coordinator_load_in_progress,
     }
 )
-LEAVES_DOUBT = frozenset(
-    {
-        ErrorCode.request_timed_out,
-        ErrorCode.not_coordinator,
-        ErrorCode.coordinator_not_available,
-        ErrorCode.coordinator_load_in_progress,
-    }
-)
-"""After these the marker may still be on its way from the broker to another process."""
 
 
 def result_of(code: int) -> MarkerResult:

@@ -28,7 +28,7 @@ from ottla_core.shards import GROUP_TOPIC
 from ottla_core.topic_partition import TopicPartition
 from ottla_group_coordinator.markers.internal_request import InternalRequest
 from ottla_group_coordinator.markers.marker_counts import MarkerCounts
-from ottla_group_coordinator.markers.marker_results import LEAVES_DOUBT, MarkerResult, result_of
+from ottla_group_coordinator.markers.marker_results import MarkerResult, result_of
 from ottla_group_coordinator.markers.marker_targets import GoneTopics, leader_of
 from ottla_group_coordinator.markers.pending_end import PendingEnd
 from ottla_group_coordinator.runtime.relay_stream import RelayStream, StreamClosed
@@ -305,7 +305,8 @@ class MarkerSender:
         self.counts.repeated += 1
         if result is MarkerResult.NUMBER_REFUSED:
             pending.number_refused(number)
-        elif code in LEAVES_DOUBT:
+        elif code == ErrorCode.request_timed_out or partition.topic == GROUP_TOPIC:
+            # A broker that passes a marker on to the owner of a shard of groups may give it up on its way.
             pending.in_doubt((partition,), number)
         if result is not MarkerResult.AGAIN and not pending.is_warned_of:
             pending.is_warned_of = True

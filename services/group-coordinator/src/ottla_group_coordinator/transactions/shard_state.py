@@ -18,7 +18,7 @@ from ottla_group_coordinator.transactions.records import (
     value_of,
 )
 from ottla_group_coordinator.transactions.settings import TransactionSettings
-from ottla_group_coordinator.transactions.transaction import NO_PRODUCER_ID, Transaction
+from ottla_group_coordinator.transactions.transaction import EPOCH_BUMP_VERSION, NO_PRODUCER_ID, Transaction
 from ottla_group_coordinator.transactions.transaction_state import TransactionState
 
 NUMBER_MAX = 2**31 - 1
@@ -69,6 +69,11 @@ class TransactionShardState:
     def transaction_version(self) -> int:
         """The cluster's."""
         return self.cluster_state.features.transaction_version
+
+    @property
+    def own_ending_version(self) -> int:
+        """By which version the coordinator ends transactions of its own accord."""
+        return EPOCH_BUMP_VERSION if self.transaction_version >= EPOCH_BUMP_VERSION else 0
 
     def replay(self, record: CoordinatorRecord) -> None:
         """Apply a record that is stored."""

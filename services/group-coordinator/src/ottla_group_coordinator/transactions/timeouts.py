@@ -33,7 +33,7 @@ def _abort(shard: TransactionShardState, turn: Turn, transactional_id: str) -> N
     # Looked at again, as an EndTxn may have come first.
     if transaction is None or transaction.state is not TransactionState.ONGOING or transaction.is_two_phase:
         return
-    version = shard.transaction_version
+    version = shard.own_ending_version
     end(
         shard,
         turn,

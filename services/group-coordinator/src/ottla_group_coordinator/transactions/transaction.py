@@ -131,12 +131,15 @@ def begun_anew(
     transaction: Transaction, identity: Identity, now_ms: int, *, timeout_ms: int, last_epoch: int
 ) -> Transaction:
     """Return the id as a producer has it that begins; see `Transaction.last_producer_epoch` for `last_epoch`."""
+    # A request that comes again is recognized by the producer id before, however often it comes.
+    is_repeated = identity == transaction.identity
     return moved(
         transaction,
         TransactionState.EMPTY,
         now_ms,
         producer_id=identity.producer_id,
         producer_epoch=identity.epoch,
+        previous_producer_id=transaction.previous_producer_id if is_repeated else transaction.producer_id,
         last_producer_epoch=last_epoch,
         timeout_ms=timeout_ms,
         partitions={},

@@ -7,6 +7,7 @@ from unittest.mock import patch
 import pytest
 
 from ottla_broker.log.appends.append_validation import AppendOrigin
+from ottla_broker.log.flushing import flush_plan
 from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_broker.log.producers.producer_state import NO_TRANSACTION
 from ottla_core.errors import (
@@ -33,6 +34,7 @@ from tests.support.broker.partition_logs import (
 )
 from tests.support.broker.transactional_logs import (
     aborts,
+    aborts_in,
     committed,
     committed_values,
     end,
@@ -297,7 +299,7 @@ def test_an_abort_is_found_in_a_later_segment(log: PartitionLog) -> None:
     append(log, b"plain")
     log.roll(NOW_MS)
     end(log, P, 0, commit=False)
-    assert [len(list(segment.transaction_index.ending_from(0))) for segment in log.segments] == [0, 0, 1]
+    assert [len(aborts_in(segment)) for segment in log.segments] == [0, 0, 1]
     assert committed_values(log) == [b"plain"]
     assert committed_values(log, max_bytes=1) == [b"plain"]
 
@@ -343,6 +345,28 @@ def test_a_marker_that_the_disk_refuses_ends_nothing(log: PartitionLog) -> None:
     assert (log.last_stable_offset, aborts(log)) == (0, [])
     end(log, P, 0, commit=True)
     assert committed_values(log) == [b"a"]
+
+
+def test_an_abort_is_on_the_disk_before_the_recovery_point_passes_its_marker(
+    log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(flush_plan, "sync_file", synced.append)
+    monkeypatch.setattr(flush_plan, "sync_directory", synced.append)
+    write(log, b"a", producer=(P, 0, 0))
+    log.flush()
+    synced.clear()
+    end(log, P, 0, commit=False)
+    log.flush()
+    index = log.segments.active.path(".txnindex")
+    assert index.stat().st_size == 34
+    assert synced.count(index) == 1
+    assert log.directory in synced, "the file has just come into being"
+
+    synced.clear()
+    log.truncate_to(1, NOW_MS)
+    log.flush()
+    assert index in synced, "what was cut must not come back"
 
 
 # Followers, restarts, truncations

@@ -10,7 +10,7 @@ from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_core.wire.record_batch import RecordBatchHeader
 from tests.support.broker.compactions import DELETE_RETENTION_MS, LIMITS, compact, compacted, put
 from tests.support.broker.partition_logs import NOW_MS, open_log, problems_in, read_batches, segment_files
-from tests.support.broker.transactional_logs import aborts, committed, end, write
+from tests.support.broker.transactional_logs import aborts, aborts_in, committed, end, write
 
 A, B, C = b"a", b"b", b"c"
 P, Q = 7, 8
@@ -161,7 +161,7 @@ def test_the_aborts_of_the_segments_that_become_one_are_in_its_index(log: Partit
     put(log, (B, b"1"))
     compact(log)
     assert len(log.segments) == 2
-    assert [entry.last_offset for entry in log.segments[0].transaction_index.ending_from(0)] == [1, 3, 5]
+    assert [entry.last_offset for entry in aborts_in(log.segments[0])] == [1, 3, 5]
     log.close()
     log = open_log(log.directory, config=log.config)
     assert [entry.last_offset for entry in aborts(log)] == [1, 3, 5]

@@ -9,7 +9,6 @@ it. It is on the disk before the recovery point passes the marker; behind that p
 """
 
 import struct
-from collections.abc import Iterator
 from typing import Final, Protocol
 
 from ottla_broker.log.producers.producer_loading import aborted_entry
@@ -186,24 +185,24 @@ class LogTransactions:
             return high_watermark
         return max(unstable, log.log_start_offset)
 
-    def aborted_entries(self, start_offset: int, end_offset: int) -> Iterator[AbortedTransaction]:
-        """Yield the aborted transactions that may have records in a range of decided offsets, in order of their ends.
+    def aborted_entries(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Return the aborted transactions that may have records in a range of decided offsets.
 
-        The markers may lie behind the range, even in later segments.
+        They are in the order of their markers, which may lie behind the range, even in later segments.
 
         Raises:
             OSError: the disk failed.
         """
         segments = self._log.segments
+        found: list[AbortedTransaction] = []
         for number in range(segments.number_for(start_offset), len(segments)):
             index = segments[number].transaction_index
-            if not index.entry_count:
-                continue
-            for entry in index.ending_from(start_offset):
-                if entry.first_offset < end_offset:
-                    yield entry
-                if entry.last_stable_offset >= end_offset:
-                    return
+            if index.entry_count:
+                entries, is_complete = index.overlapping(start_offset, end_offset)
+                found += entries
+                if is_complete:
+                    break
+        return found
 
     def aborted(self, start_offset: int, end_offset: int) -> list[Aborted]:
         """Return the aborted transactions that may have records in a range, in order of their first offsets.

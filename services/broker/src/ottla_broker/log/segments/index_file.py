@@ -106,13 +106,13 @@ class IndexFile:
         written = self._read(0, self._written_count) if self._written_count else b""
         return (self._unpack(written + self._pending, number) for number in range(self.entry_count))
 
-    def some_entries(self, start: int, count: int) -> Iterator[Entry]:
-        """Return up to so many entries from a number on, at least one if there is any."""
+    def raw_entries(self, start: int, count: int) -> bytes:
+        """Return the bytes of up to so many entries from a number on, of at least one if there is any."""
         if start >= self._written_count:
-            pending = range(start - self._written_count, min(self.entry_count, start + count) - self._written_count)
-            return (self._unpack(self._pending, number) for number in pending)
-        written = self._read(start, min(count, self._written_count - start))
-        return (self._unpack(written, number) for number in range(len(written) // self.ENTRY.size))
+            size = self.ENTRY.size
+            first = (start - self._written_count) * size
+            return bytes(self._pending[first : first + count * size])
+        return self._read(start, min(count, self._written_count - start))
 
     def last_number_at_most(self, value: int, column: int) -> int:
         """Return the number of the last entry whose column is at most `value`, or -1."""

@@ -8,7 +8,7 @@ Source: Kafka's AbortedTxn and TransactionIndex.
 """
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple, Self
 
@@ -18,7 +18,7 @@ from ottla_core.errors import CorruptMessage
 _ENTRY: Final = struct.Struct(">hqqqq")
 _VERSION: Final = 0
 _LAST_OFFSET_COLUMN: Final = 3
-_READ_ENTRIES: Final = 256
+_READ_ENTRIES: Final = 4096
 
 
 class AbortedTransaction(NamedTuple):
@@ -67,13 +67,23 @@ class TransactionIndex(IndexFile):
         """Return how many entries end before an offset."""
         return self.last_number_at_most(offset - 1, _LAST_OFFSET_COLUMN) + 1
 
-    def ending_from(self, offset: int) -> Iterator[AbortedTransaction]:
-        """Yield the entries that end at an offset or later; raises OSError."""
-        number = self.count_below(offset)
+    def overlapping(self, start_offset: int, end_offset: int) -> tuple[list[AbortedTransaction], bool]:
+        """Return the entries with records in a range, and whether later ones, in later segments too, have none.
+
+        A transaction that was open for long may make the search pass over very many that were aborted meanwhile, so
+        it goes by whole blocks. Raises OSError.
+        """
+        found: list[AbortedTransaction] = []
+        number = self.count_below(start_offset)
         while number < self.entry_count:
-            entries = list(self.some_entries(number, _READ_ENTRIES))
-            yield from map(AbortedTransaction._make, entries)
-            number += len(entries)
+            block = self.raw_entries(number, _READ_ENTRIES)
+            for entry in _ENTRY.iter_unpack(block):
+                if entry[2] < end_offset:
+                    found.append(AbortedTransaction._make(entry))
+                if entry[4] >= end_offset:
+                    return found, True
+            number += len(block) // _ENTRY.size
+        return found, False
 
 
 def problem_in_transaction_index(path: Path, base_offset: int, end_offset: int) -> str:

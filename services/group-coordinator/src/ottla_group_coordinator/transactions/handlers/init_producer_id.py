@@ -156,7 +156,7 @@ def _next_identity(
 
 def _fence(shard: TransactionShardState, request: TransactionRequest, turn: Turn, transactional_id: str) -> None:
     """Abort the open transaction, and have the client come again."""
-    version = shard.transaction_version
+    version = shard.own_ending_version
     needs_id = needs_producer_id(shard.transactions[transactional_id], version)
     end(
         shard,

@@ -9,6 +9,7 @@ import re2
 from kio.schema.errors import ErrorCode
 from kio.schema.list_transactions.v2.request import ListTransactionsRequest
 from kio.schema.list_transactions.v2.response import ListTransactionsResponse, TransactionState
+from kio.schema.types import ProducerId, TransactionalId
 
 from ottla_core.wire.conversion import message_of
 from ottla_group_coordinator.errors import InvalidRegularExpression
@@ -48,10 +49,9 @@ def handle(shard: TransactionShardState, request: TransactionRequest, turn: Turn
         )
 
     listed = tuple(
-        message_of(
-            TransactionState,
-            transactional_id=transactional_id,
-            producer_id=transaction.producer_id,
+        TransactionState(
+            transactional_id=TransactionalId(transactional_id),
+            producer_id=ProducerId(transaction.producer_id),
             transaction_state=transaction.state.value,
         )
         for transactional_id, transaction in shard.transactions.items()
