@@ -239,6 +239,8 @@ class TransactionsModel(RuleBasedStateMachine):
             transaction = batch.transaction
             if transaction is None:
                 continue
+            if not strictly and batch.first_offset + len(batch.records) <= self.start:
+                continue  # a log that has lost its snapshots need not know of what cannot be read
             is_replicated = transaction.marker_offset < self.high_watermark
             if transaction.outcome == OPEN or not (is_replicated or (transaction.is_in_snapshot and not strictly)):
                 yield transaction.first_offset
@@ -248,8 +250,7 @@ class TransactionsModel(RuleBasedStateMachine):
             Seen(batch.first_offset + delta, key, value)
             for batch in self.batches
             for delta, (key, value) in enumerate(batch.records)
-            if batch.first_offset < log.last_stable_offset
-            and batch.first_offset + delta >= log.log_start_offset
+            if log.log_start_offset <= batch.first_offset + delta < log.last_stable_offset
             and (batch.transaction is None or batch.transaction.outcome == COMMITTED)
         ]
 
