@@ -9,7 +9,7 @@ is of, each marker with the one that it is meant for; a partition sees that they
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ottla_core.topic_partition import TopicPartition
@@ -206,7 +206,16 @@ rounds = st.tuples(
 ).map(lambda parts: [step for part in parts for step in part])
 
 
+def late(*meanwhile: Step) -> list[list[Step]]:
+    """A commit, something in between, the newest marker; in the next transaction, the oldest."""
+    first: list[Step] = [("act", "add a p-0 version=3"), ("produce", 0), ("act", "commit a version=4")]
+    second: list[Step] = [("act", "add a p-0 version=3"), ("produce", 0), ("deliver", 0)]
+    return [first, list(meanwhile), [("deliver", -1)], second]
+
+
 @settings(max_examples=600, deadline=None)
+@example(late(("act", "restart")))
+@example(late(("lose_answer", 0)))
 @given(st.lists(rounds, max_size=7))
 def test_markers_end_their_own_transactions_and_all_of_them_end(happenings: list[list[Step]]) -> None:
     world = World()

@@ -177,7 +177,14 @@ class TransactionsModel(RuleBasedStateMachine):
                     transaction.outcome, transaction.marker_offset, transaction.is_in_snapshot = OPEN, -1, False
         self.batches = [batch for batch in self.batches if batch.first_offset < offset]
         self.end = offset
+        self.note_snapshots()
         self.go_on_from_the_log()
+
+    def note_snapshots(self) -> None:
+        """What the log knows of its producers has been read anew."""
+        for batch in self.batches:
+            if batch.transaction is not None and batch.transaction.outcome != OPEN:
+                batch.transaction.is_in_snapshot = True
 
     def go_on_from_the_log(self) -> None:
         """Producers go on from what the log knows of them, as after an election clients ask their coordinator."""
@@ -213,9 +220,7 @@ class TransactionsModel(RuleBasedStateMachine):
     def restart(self, clean: bool, flushed: bool, data: st.DataObject) -> None:
         if flushed:
             self.log.flush()
-        for batch in self.batches:
-            if batch.transaction is not None and batch.transaction.outcome != OPEN:
-                batch.transaction.is_in_snapshot = True
+        self.note_snapshots()
         recovery_point = self.log.recovery_point
         first_dirty_offset = self.log.compaction.first_dirty_offset
         self.log.close() if clean else self.log.abandon()

@@ -12,7 +12,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 from kio.index import load_request_schema
@@ -80,6 +80,15 @@ class MarkerForPartitions:
     partitions: Sequence[TopicPartition]
 
 
+class _ForShard(NamedTuple):
+    """A marker for a partition of groups, and the place of its error."""
+
+    marker: MarkerForPartitions
+    place: TopicPartition
+    codes: list[ErrorCode]
+    position: int
+
+
 def refused_markers(request: pb.MarkersWrite, code: ErrorCode) -> pb.MarkersWritten:
     """Return an answer with the same error for every partition."""
     return pb.MarkersWritten(
@@ -128,26 +137,23 @@ class MarkerWriting:
         at_once, pace = asyncio.Semaphore(SHARDS_AT_ONCE_MAX), Pace()
         codes: list[list[ErrorCode]] = []
         waits: list[_Wait] = []
-        asked: list[tuple[list[ErrorCode], int, asyncio.Task[ErrorCode]]] = []
+        for_shards: list[_ForShard] = []
         try:
             for each in markers:
                 own = [ErrorCode.none] * len(each.partitions)
                 codes.append(own)
                 for position, place in enumerate(each.partitions):
                     if place.topic == GROUP_TOPIC:
-                        asked.append((own, position, asyncio.create_task(self._ask(each, place, ask, at_once))))
+                        for_shards.append(_ForShard(each, place, own, position))
                     else:
                         self._append(each, place, own, position, waits)
                     if pace.is_over:
                         await pace.rest()
-            await _finish(waits)
-            for own, position, task in asked:
-                own[position] = await task
+            asked = [self._ask_shard(wanted, ask, at_once) for wanted in for_shards]
+            await asyncio.gather(_finish(waits), *asked)
         finally:
             for wait in waits:
                 wait.stop()
-            for _, _, task in asked:
-                task.cancel()
         return codes
 
     def _append(
@@ -179,18 +185,16 @@ class MarkerWriting:
             logger.exception("a marker could not be appended", partition=str(place))
             codes[position] = ErrorCode.unknown_server_error
 
-    async def _ask(
-        self, each: MarkerForPartitions, place: TopicPartition, ask: AskShard, at_once: asyncio.Semaphore
-    ) -> ErrorCode:
-        """Have the owner of a group's shard write a marker."""
-        marker = each.marker
+    async def _ask_shard(self, wanted: "_ForShard", ask: AskShard, at_once: asyncio.Semaphore) -> None:
+        """Have the owner of a group's shard write a marker, and put its error into its place."""
+        place, marker = wanted.place, wanted.marker.marker
         message = message_of(
             _MARKER,
             producer_id=marker.producer_id,
             producer_epoch=marker.producer_epoch,
             transaction_result=marker.is_commit,
             coordinator_epoch=marker.coordinator_epoch,
-            transaction_version=each.transaction_version,
+            transaction_version=wanted.marker.transaction_version,
             topics=(message_of(_TOPIC, name=place.topic, partition_indexes=(place.partition,)),),
         )
         correlation_id = next(self._correlation_ids) & 0x7FFFFFFF
@@ -207,7 +211,7 @@ class MarkerWriting:
         except KafkaError:
             logger.exception("a group's shard has not answered for a marker", partition=str(place))
             code = ErrorCode.unknown_server_error
-        return ErrorCode.not_leader_or_follower if code in _NO_OWNER else code
+        wanted.codes[wanted.position] = ErrorCode.not_leader_or_follower if code in _NO_OWNER else code
 
 
 def _code_in(answer: bytes) -> ErrorCode:

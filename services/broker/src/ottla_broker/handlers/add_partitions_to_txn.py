@@ -20,14 +20,19 @@ from ottla_broker.group_requests import accepted, client_host, refusal, relay_tr
 from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.groups.relay import answer_or_raise
 from ottla_broker.groups.routing import check_transactions, transaction_shard_for
+from ottla_broker.long_responses import respond_in_thread
 from ottla_broker.outcome import Outcome, Parts
 from ottla_core.acls import AclOperation, ResourceKind
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import KafkaError, MessageTooLarge
 from ottla_core.shards import INTERNAL_TOPICS
+from ottla_core.slices import rest
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.conversion import item_type, message_of
 from ottla_core.wire.transaction_responses import FIRST_BATCHED_ADD_PARTITIONS
+
+ASKED_AT_ONCE_MAX = 50
+"""Transactions of one request that coordinators are asked about at a time: some milliseconds of work."""
 
 OLD_RESULTS = "results_by_topic_v3_and_below"
 RESULTS = "results_by_transaction"
@@ -116,9 +121,14 @@ def _handle_several(broker: Broker, request: Request) -> Outcome:
 
 async def _ask_several(broker: Broker, request: Request) -> Parts:
     """Ask the coordinator of each transaction; what a coordinator does not answer is refused alone."""
-    transactions = {each.transactional_id: each for each in request.message.transactions}
-    results = await asyncio.gather(*(_result(broker, request, each) for each in transactions.values()))
-    return request.respond(message_of(request.codec.response_type, **{RESULTS: tuple(results)}))
+    transactions = list({each.transactional_id: each for each in request.message.transactions}.values())
+    results: list[Any] = []
+    for start in range(0, len(transactions), ASKED_AT_ONCE_MAX):
+        some = transactions[start : start + ASKED_AT_ONCE_MAX]
+        results += await asyncio.gather(*(_result(broker, request, each) for each in some))
+        await rest()
+    response = message_of(request.codec.response_type, **{RESULTS: tuple(results)})
+    return await respond_in_thread(request, response, len(results))
 
 
 async def _result(broker: Broker, request: Request, transaction: Any) -> Any:

@@ -20,6 +20,7 @@ from ottla_broker.metrics.request_metrics import (
     show_requests,
     show_rights,
     show_throttles,
+    show_transactions,
 )
 from ottla_core.cluster.etcd.times import show_etcd
 from ottla_core.observe.catalogue.definition import ProcessRole
@@ -57,4 +58,6 @@ def serve_metrics(broker: Broker, listener: Listener, dispatcher: Dispatcher, tr
     show_replication(metrics, broker.partitions, broker.isr_updates, broker.fetchers)
     show_links(metrics, broker.links, broker.link_keepers)
     show_group_relay(metrics, broker.groups)
+    assert broker.groups.markers is not None
+    show_transactions(metrics, broker.groups.markers, broker.transaction_coordinators)
     return publish_metrics(metrics, broker.config)

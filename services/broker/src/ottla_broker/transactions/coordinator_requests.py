@@ -89,6 +89,10 @@ class CoordinatorRequests:
         state: returns the newest cluster state.
         client_id: by which coordinators know who asks.
         timeout_s: after how many seconds a question is given up.
+
+    Attributes:
+        asked_count: questions.
+        failed_count: those that were answered no for a partition, or not at all.
     """
 
     def __init__(
@@ -101,6 +105,8 @@ class CoordinatorRequests:
         self._correlation_ids = itertools.count()
         self._queued: dict[TopicPartition, deque[_Question]] = {}
         self._waiting_count = 0
+        self.asked_count = 0
+        self.failed_count = 0
 
     async def errors_of(
         self,
@@ -123,9 +129,14 @@ class CoordinatorRequests:
             partitions: which.
             adds: whether they are to be added.
         """
-        question = _Question(transactional_id, producer_id, producer_epoch, partitions, adds)
+        self.asked_count += 1
+        errors = await self._errors_of(_Question(transactional_id, producer_id, producer_epoch, partitions, adds))
+        self.failed_count += bool(errors)
+        return errors
+
+    async def _errors_of(self, question: _Question) -> Errors:
         if self._waiting_count >= WAITING_MAX:
-            return dict.fromkeys(partitions, ErrorCode.not_coordinator)
+            return dict.fromkeys(question.partitions, ErrorCode.not_coordinator)
         self._waiting_count += 1
         timer = asyncio.get_running_loop().call_later(self._timeout_s, question.refuse, ErrorCode.network_exception)
         try:

@@ -363,6 +363,8 @@ class PartitionLog:
     @property
     def last_stable_offset(self) -> int:
         """Up to where readers of committed records may read; see `LogTransactions`."""
+        if not self.producers.transactions.may_be_unstable:
+            return self.high_watermark
         return self.transactions.last_stable_offset
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[Aborted]:

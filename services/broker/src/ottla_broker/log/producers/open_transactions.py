@@ -16,14 +16,18 @@ class OpenTransactions:
     Those that are open are kept in the order in which they began, which is that of their first offsets. Of the ended
     ones only those are kept that may be the first unstable one at some time: no other one that ended later began
     before them.
+
+    Attributes:
+        may_be_unstable: whether there may be any; most logs have no transactions, and are asked with each fetch.
     """
 
-    __slots__ = ("_ended", "_open")
+    __slots__ = ("_ended", "_open", "may_be_unstable")
 
     def __init__(self, began: Iterable[tuple[int, int]] = ()) -> None:
         """Begin with transactions that are open, given as first offsets and producer ids."""
         self._open = OrderedDict(sorted(began))
         self._ended: deque[tuple[int, int]] = deque()
+        self.may_be_unstable = bool(self._open)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -34,6 +38,7 @@ class OpenTransactions:
     def begin(self, first_offset: int, producer_id: int) -> None:
         """Note that a transaction begins, at the log's end."""
         self._open[first_offset] = producer_id
+        self.may_be_unstable = True
 
     def end(self, first_offset: int, marker_offset: int) -> int:
         """Note that an open transaction has ended; return the first offset that is undecided now."""
@@ -42,6 +47,7 @@ class OpenTransactions:
         while ended and ended[-1][1] >= first_offset:
             ended.pop()
         ended.append((marker_offset, first_offset))
+        self.may_be_unstable = True
         return next(iter(self._open), marker_offset + 1)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
@@ -51,6 +57,7 @@ class OpenTransactions:
             ended.popleft()
         undecided = next(iter(self._open), None)
         if not ended:
+            self.may_be_unstable = undecided is not None
             return undecided
         return ended[0][1] if undecided is None else min(ended[0][1], undecided)
 
