@@ -58,7 +58,8 @@ class Watched:
         """Let an event happen, and look."""
         scene = self.scene
         if event == "age":
-            if "t" in scene.shard.transactions and scene.shard.transactions["t"].producer_epoch < 32_000:
+            known = scene.shard.transactions.get("t")
+            if known is not None and known.state not in PREPARED and known.producer_epoch < 32_000:
                 scene.run(["epoch 32765"])
         elif event.startswith("written"):
             number = int(event.split()[1])

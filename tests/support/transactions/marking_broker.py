@@ -15,7 +15,7 @@ from kio.schema.end_txn.v5.request import EndTxnRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 from kio.schema.types import ProducerId, TopicName, TransactionalId
-from kio.static.primitive import i16, i32
+from kio.static.primitive import i16, i32, i32Timedelta
 
 from ottla_core.shards import TRANSACTION_TOPIC
 from ottla_core.topic_partition import TopicPartition
@@ -121,7 +121,8 @@ class MarkingBroker(FakeRelayBroker):
     async def init(self, transactional_id: str, producer_id: int, *, shard: int = 0) -> Identity:
         """Begin a producer."""
         request = InitProducerIdRequest(
-            transactional_id=TransactionalId(transactional_id), transaction_timeout=timedelta(seconds=60)
+            transactional_id=TransactionalId(transactional_id),
+            transaction_timeout=i32Timedelta.parse(timedelta(seconds=60)),
         )
         response = await self.ask(shard, 4, request, topic=TRANSACTION_TOPIC, fresh_producer_id=producer_id)
         assert response.error_code is ErrorCode.none, response.error_code

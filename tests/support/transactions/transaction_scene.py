@@ -261,7 +261,7 @@ def _add(scene: TransactionScene, arguments: Arguments, options: Options, *, ver
         for topic, indexes in _topics_of(partitions).items()
     )
     id_ = options.get("id", "t")
-    values: dict[str, object]
+    values: dict[str, Any]
     if version < api.FIRST_BATCHED_ADD_PARTITIONS:
         values = {
             "v3_and_below_transactional_id": id_,
