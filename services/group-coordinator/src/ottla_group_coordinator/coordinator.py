@@ -6,8 +6,9 @@ opened.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
 from uuid import uuid4
 
 from ottla_core.clock import Clock, SystemClock
@@ -26,10 +27,9 @@ from ottla_group_coordinator.runtime.coordinator_counts import CoordinatorCounts
 from ottla_group_coordinator.runtime.relay_service import GroupRelayService
 from ottla_group_coordinator.runtime.relay_stream import RelayStream
 from ottla_group_coordinator.runtime.remote_shard_log import RemoteShardLog
-from ottla_group_coordinator.runtime.shard_context import Machine, ShardContext
+from ottla_group_coordinator.runtime.shard_context import ShardContext
 from ottla_group_coordinator.runtime.shard_runtime import ShardRuntime
 from ottla_group_coordinator.runtime.shard_table import Place, ShardTable, producer_of
-from ottla_group_coordinator.runtime.state_machine import RecordFormat
 from ottla_group_coordinator.shard import GroupShard
 from ottla_group_coordinator.transaction_routing import TransactionRouter
 from ottla_group_coordinator.transactions.counts import TransactionCounts
@@ -102,39 +102,27 @@ class GroupCoordinator:
             any_stream=self.service.any_stream,
             unknown_topic_grace_s=config.view_age_max_ms / 1000,
         )
-        load_permits = asyncio.Semaphore(LOADS_AT_ONCE)
-
-        def context(
-            make_shard: Callable[[], Machine],
-            record_format: RecordFormat,
-            count_stored: Callable[[Iterable[Any]], None],
-            **more: Any,
-        ) -> ShardContext[Machine]:
-            return ShardContext(
-                make_shard=make_shard,
-                record_format=record_format,
-                count_stored=count_stored,
-                awake_clock=self.awake_clock,
-                clock=clock,
-                counts=self.counts,
-                load_permits=load_permits,
-                commit_timeout_s=config.offsets_commit_timeout_ms / 1000,
-                on_sequence_lost=lambda: register_anew(None),
-                on_epoch_seen=register_anew,
-                **more,
-            )
-
-        self._groups = context(
-            self._make_shard,
-            GROUP_RECORDS,
-            self.rebalances.count,
+        context = partial(
+            ShardContext,
+            awake_clock=self.awake_clock,
+            clock=clock,
+            counts=self.counts,
+            load_permits=asyncio.Semaphore(LOADS_AT_ONCE),
+            commit_timeout_s=config.offsets_commit_timeout_ms / 1000,
+            on_sequence_lost=lambda: register_anew(None),
+            on_epoch_seen=register_anew,
+        )
+        self._groups: ShardContext[GroupShard] = context(
+            make_shard=self._make_shard,
+            record_format=GROUP_RECORDS,
+            count_stored=self.rebalances.count,
             load_bytes_max=config.offsets_load_buffer_size,
             batch_bytes_max=self._settings.batch_bytes_max,
         )
-        self._transactions = context(
-            self._make_transaction_shard,
-            TRANSACTION_RECORDS,
-            self.transactions_ended.count,
+        self._transactions: ShardContext[TransactionShard] = context(
+            make_shard=self._make_transaction_shard,
+            record_format=TRANSACTION_RECORDS,
+            count_stored=self.transactions_ended.count,
             load_bytes_max=config.transaction_state_log_load_buffer_size,
             batch_bytes_max=self._transaction_settings.batch_bytes_max,
             carry_out=self.markers.carry_out,

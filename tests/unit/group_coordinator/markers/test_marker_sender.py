@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from ottla_core.shards import GROUP_TOPIC, TRANSACTION_TOPIC
 from ottla_core.topic_partition import TopicPartition
-from ottla_group_coordinator.markers import marker_sender
+from ottla_group_coordinator.markers import marker_messages, marker_sender
 from ottla_group_coordinator.runtime import shard_runtime
 from ottla_group_coordinator.transactions.transaction import Identity
 from tests.support.eventually_async import eventually_async
@@ -101,7 +101,7 @@ async def test_the_client_is_answered_while_markers_are_on_their_way(broker: Mar
 async def test_markers_of_many_transactions_travel_together(
     broker: MarkingBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(marker_sender, "MARKERS_PER_MESSAGE_MAX", 20)
+    monkeypatch.setattr(marker_messages, "MARKERS_PER_MESSAGE_MAX", 20)
     monkeypatch.setattr(marker_sender, "MESSAGES_IN_FLIGHT_MAX", 2)
     identities = {
         f"t-{number}": await begin(broker, P0, id_=f"t-{number}", producer_id=number) for number in range(60)

@@ -1,7 +1,7 @@
 """Sends the markers of transactions to the leaders of their partitions, until each has its own.
 
 A shard stores how a transaction ends, and then hands it over here (`carry_out`). The markers that wait for one broker
-travel together, `MARKERS_PER_MESSAGE_MAX` at a time and `MESSAGES_IN_FLIGHT_MAX` messages at once. What fails is
+travel together, many in a message and `MESSAGES_IN_FLIGHT_MAX` messages at once. What fails is
 parked and tried again: leaders change, brokers are away, replicas lag. When every partition has its marker, the shard
 is told by a request of the process itself (`MarkersWritten`), and looks again at what it knows, as all of this takes
 time.
@@ -15,7 +15,7 @@ What waits here is bounded by the transactional ids of the shards: each has one 
 import asyncio
 import itertools
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import structlog
@@ -28,6 +28,7 @@ from ottla_core.shards import GROUP_TOPIC
 from ottla_core.topic_partition import TopicPartition
 from ottla_group_coordinator.markers.internal_request import InternalRequest
 from ottla_group_coordinator.markers.marker_counts import MarkerCounts
+from ottla_group_coordinator.markers.marker_messages import Item, fits, markers_write, take_items
 from ottla_group_coordinator.markers.marker_results import MarkerResult, result_of
 from ottla_group_coordinator.markers.marker_targets import GoneTopics, leader_of
 from ottla_group_coordinator.markers.pending_end import PendingEnd
@@ -38,8 +39,6 @@ from ottla_group_coordinator.transactions.requests import MarkersWritten, Number
 from ottla_group_coordinator.transactions.shard import TransactionShard
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 
-MARKERS_PER_MESSAGE_MAX = 200
-PARTITIONS_PER_MESSAGE_MAX = 2_000
 MESSAGES_IN_FLIGHT_MAX = 4
 """Messages to one broker that are not answered; what comes meanwhile travels together."""
 
@@ -56,13 +55,6 @@ log = structlog.get_logger("markers")
 
 class LeaderMoved(StreamClosed):
     """Another broker leads a partition than the one that was asked."""
-
-
-class Item(NamedTuple):
-    """Markers of one transaction for partitions of one broker."""
-
-    pending: PendingEnd
-    partitions: tuple[TopicPartition, ...]
 
 
 class Sent(NamedTuple):
@@ -237,7 +229,7 @@ class MarkerSender:
     def _send(self, stream: RelayStream) -> None:
         queue, in_flight = self._queues[stream], self._in_flight[stream]
         while queue and len(in_flight) < MESSAGES_IN_FLIGHT_MAX:
-            items = _take_items(queue)
+            items = take_items(queue)
             if not items:
                 break
             numbers = [item.pending.number for item in items]
@@ -266,7 +258,7 @@ class MarkerSender:
             self._in_flight[stream].remove(sent)
             if not self._in_flight[stream]:
                 del self._in_flight[stream]
-        if results is not None and not _fits(sent.items, results):
+        if results is not None and not fits(sent.items, results):
             log.error("a broker's answer about markers is not about what was asked", broker=stream.broker_id)
             results = None
         for position, item in enumerate(sent.items):
@@ -368,50 +360,6 @@ class MarkerSender:
 
     def _token(self) -> tuple[str, int]:
         return "markers", next(self._tokens)
-
-
-def _take_items(queue: deque[Item]) -> list[Item]:
-    """Take what fits into a message, without what is void by now."""
-    items: list[Item] = []
-    partition_count = 0
-    while queue and len(items) < MARKERS_PER_MESSAGE_MAX:
-        partition_count += len(queue[0].partitions)
-        if items and partition_count > PARTITIONS_PER_MESSAGE_MAX:
-            break
-        item = queue.popleft()
-        if not item.pending.is_void:
-            items.append(item)
-    return items
-
-
-def markers_write(items: Sequence[Item]) -> pb.MarkersWrite:
-    """Return the message; its partitions stand in the order of those of the items."""
-    message = pb.MarkersWrite()
-    for pending, partitions in items:
-        order = pending.order
-        marker = message.markers.add(
-            producer_id=order.end.identity.producer_id,
-            producer_epoch=order.end.identity.epoch,
-            is_commit=order.is_commit,
-            coordinator_epoch=pending.number,
-            transaction_version=order.transaction_version,
-        )
-        for topic, indexes in _by_topic(partitions).items():
-            marker.topics.add(name=topic, partitions=indexes)
-    return message
-
-
-def _by_topic(partitions: Sequence[TopicPartition]) -> Mapping[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for topic, index in partitions:
-        found.setdefault(topic, []).append(index)
-    return found
-
-
-def _fits(items: Sequence[Item], results: Sequence[Sequence[int]]) -> bool:
-    return len(results) == len(items) and all(
-        len(codes) == len(item.partitions) for codes, item in zip(results, items, strict=True)
-    )
 
 
 def _name(code: int) -> str:
