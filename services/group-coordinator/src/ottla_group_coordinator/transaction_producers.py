@@ -31,7 +31,7 @@ FIRST_VERSION_THAT_RAISES_EPOCHS = 2
 PRODUCER_KEPT_MS = 24 * 60 * 60 * 1000
 """How long a producer is remembered without a transaction; logs forget them after that time (by default), too."""
 
-GUARDS_MAX = 100_000
+GUARDS_MAX = 10_000
 """Guards that may stand; the oldest is void when there are more, so that its request costs one question more."""
 
 
