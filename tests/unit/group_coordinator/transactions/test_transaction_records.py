@@ -124,6 +124,7 @@ def test_tagged_fields_to_come_are_skipped() -> None:
         pytest.param(FIXED[:-1], id="cut"),
         pytest.param(FIXED + b"x", id="too long"),
         pytest.param(FIXED[:16] + b"\x08" + FIXED[17:], id="no such state"),
+        pytest.param(FIXED[:16] + b"\x06" + FIXED[17:], id="a state that is never stored"),
     ],
 )
 def test_what_is_no_value_is_refused(data: bytes) -> None:

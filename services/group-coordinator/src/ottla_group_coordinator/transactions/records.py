@@ -38,7 +38,12 @@ from ottla_group_coordinator.transactions.transaction import (
     Partitions,
     Transaction,
 )
-from ottla_group_coordinator.transactions.transaction_state import STATE_IDS, STATES_BY_ID, TransactionState
+from ottla_group_coordinator.transactions.transaction_state import (
+    NEVER_STORED,
+    STATE_IDS,
+    STATES_BY_ID,
+    TransactionState,
+)
 
 TRANSACTION_TYPE = 0
 OWNERSHIP_TYPE = 30_000
@@ -235,8 +240,8 @@ def decode_value(key: RecordKey, data: bytes) -> RecordValue:
     if isinstance(key, OwnershipKey):
         return _OWNERSHIP_VALUE.decode(version, data, _INT16.size)
     value = _VALUE.decode(version, data, _INT16.size)
-    if value.state not in STATES_BY_ID:
-        raise InvalidRecord(f"TransactionValue: there is no state {value.state}")
+    if STATES_BY_ID.get(value.state, TransactionState.DEAD) in NEVER_STORED:
+        raise InvalidRecord(f"TransactionValue: no record has state {value.state}")
     return value if version == TAGGED_VERSION else _with_fixed_fields(value)
 
 

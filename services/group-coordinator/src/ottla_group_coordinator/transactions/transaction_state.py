@@ -49,6 +49,8 @@ COMPLETE = frozenset({S.COMPLETE_COMMIT, S.COMPLETE_ABORT})
 AT_REST = frozenset({S.EMPTY, *COMPLETE})
 """No transaction is open; only such ids expire."""
 
+NEVER_STORED = frozenset({S.DEAD, S.PREPARE_EPOCH_FENCE})
+
 PREDECESSORS: Mapping[TransactionState, frozenset[TransactionState]] = {
     S.EMPTY: AT_REST,
     S.ONGOING: frozenset({S.ONGOING, *AT_REST}),
