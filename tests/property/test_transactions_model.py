@@ -9,7 +9,7 @@ follower takes over all of it in pieces and has to see the same.
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ottla_broker.log.partition.partition_log import PartitionLog
+from tests.property.test_compaction_model import Crash, interrupted_swaps
 from tests.support.broker.compactions import DELETE_RETENTION_MS, LIMITS, SCARCE, compact, compacted
 from tests.support.broker.partition_logs import (
     NOW_MS,
@@ -214,22 +215,38 @@ class TransactionsModel(RuleBasedStateMachine):
         if self.is_compacted:
             compact(self.log, now_ms=self.now_ms, limits=limits)
 
+    @rule(steps=st.integers(0, 14), swaps=st.integers(0, 2))
+    def crash_while_a_compaction_is_swapped_in(self, steps: int, swaps: int) -> None:
+        if self.is_compacted:
+            self.log.roll(self.now_ms)
+            try:
+                with interrupted_swaps(steps, swaps, Crash()):
+                    compact(self.log, now_ms=self.now_ms)
+            except Crash:
+                self.reopen(clean=False)
+
     # Stopping
 
     @rule(clean=st.booleans(), flushed=st.booleans(), data=st.data())
     def restart(self, clean: bool, flushed: bool, data: st.DataObject) -> None:
         if flushed:
             self.log.flush()
+
+        def lose_files() -> None:
+            for suffix in [".index", ".timeindex", ".snapshot"] if clean else [".snapshot"]:
+                for path in segment_files(self.log.directory, suffix):
+                    is_needed = suffix == ".snapshot" and self.start > 0
+                    if data.draw(st.booleans()) and not is_needed:
+                        path.unlink()
+
+        self.reopen(clean=clean, meanwhile=lose_files)
+
+    def reopen(self, *, clean: bool, meanwhile: Callable[[], None] = lambda: None) -> None:
         self.note_snapshots()
         recovery_point = self.log.recovery_point
         first_dirty_offset = self.log.compaction.first_dirty_offset
         self.log.close() if clean else self.log.abandon()
-        lost = [".index", ".timeindex", ".snapshot"] if clean else [".snapshot"]
-        for suffix in lost:
-            for path in segment_files(self.log.directory, suffix):
-                is_needed = suffix == ".snapshot" and self.start > 0
-                if data.draw(st.booleans()) and not is_needed:
-                    path.unlink()
+        meanwhile()
         self.log = open_log(
             self.log.directory, config=self.config, was_clean=clean, recovery_point=recovery_point,
             log_start_offset=self.start, now_ms=self.now_ms,
