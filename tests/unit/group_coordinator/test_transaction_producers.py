@@ -72,12 +72,19 @@ def test_records_make_a_guard_void(producers: TransactionProducers) -> None:
     assert not producers.is_verified(producer(3), guard)
 
 
-def test_a_later_epoch_has_a_guard_of_its_own_and_an_earlier_one_none(producers: TransactionProducers) -> None:
-    earlier = producers.begin_verification(producer(3))
-    later = producers.begin_verification(producer(4))
+def test_an_epoch_that_the_producer_may_never_have_had_stands_in_no_ones_way(producers: TransactionProducers) -> None:
+    invented = producers.begin_verification(producer(4))
+    right = producers.begin_verification(producer(3))
+    assert producers.is_verified(producer(3), right)
+    assert producers.is_verified(producer(4), invented)
+    assert invented != right
+
+
+def test_records_make_the_guards_of_all_epochs_void(producers: TransactionProducers) -> None:
+    earlier, later = (producers.begin_verification(producer(epoch)) for epoch in (3, 4))
+    write(producers, 4)
     assert not producers.is_verified(producer(3), earlier)
-    assert not producers.is_verified(producer(3), producers.begin_verification(producer(3)))
-    assert producers.is_verified(producer(4), later)
+    assert not producers.is_verified(producer(4), later)
 
 
 def test_another_owner_of_the_shard_knows_no_guard_of_the_former_one() -> None:

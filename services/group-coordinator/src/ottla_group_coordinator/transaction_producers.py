@@ -31,7 +31,7 @@ FIRST_VERSION_THAT_RAISES_EPOCHS = 2
 PRODUCER_KEPT_MS = 24 * 60 * 60 * 1000
 """How long a producer is remembered without a transaction; logs forget them after that time (by default), too."""
 
-GUARDS_MAX = 100_000
+GUARDS_MAX = 10_000
 """Guards that may stand; the oldest is void when there are more, so that its request costs one question more."""
 
 
@@ -61,7 +61,9 @@ class TransactionProducers:
 
     def __init__(self, draw_uuid: Callable[[], UUID]) -> None:
         self._states: dict[int, ProducerState] = {}
-        self._guards: dict[int, tuple[int, int]] = {}
+        # By epoch too: a request with an epoch that its producer never had must not stand in the producer's way.
+        self._guards: dict[int, dict[int, int]] = {}
+        self._guard_count = 0
         self._draw_uuid = draw_uuid
 
     def get(self, producer_id: int) -> ProducerState | None:
@@ -77,20 +79,21 @@ class TransactionProducers:
 
     def begin_verification(self, producer: TransactionProducer) -> int:
         """Return the guard under which the first records of a transaction may be written."""
-        epoch, guard = self._guards.get(producer.id, (NO_EPOCH, 0))
-        if epoch == producer.epoch:
-            return guard
-        guard = self._draw_uuid().int & GUARD_MASK
-        if epoch < producer.epoch:  # else the guard is one that never was: a later instance has begun
-            self._guards.pop(producer.id, None)
-            self._guards[producer.id] = producer.epoch, guard
-            if len(self._guards) > GUARDS_MAX:
-                del self._guards[next(iter(self._guards))]
+        by_epoch = self._guards.setdefault(producer.id, {})
+        guard = by_epoch.get(producer.epoch)
+        if guard is None:
+            guard = by_epoch[producer.epoch] = self._draw_uuid().int & GUARD_MASK
+            self._guard_count += 1
+            while self._guard_count > GUARDS_MAX:
+                self._void_guards(next(iter(self._guards)))
         return guard
 
     def is_verified(self, producer: TransactionProducer, guard: int | None) -> bool:
         """Return whether a guard stands."""
-        return guard is not None and self._guards.get(producer.id) == (producer.epoch, guard)
+        return guard is not None and self._guards.get(producer.id, {}).get(producer.epoch) == guard
+
+    def _void_guards(self, producer_id: int) -> None:
+        self._guard_count -= len(self._guards.pop(producer_id, ()))
 
     def check_records(self, producer: TransactionProducer) -> None:
         """See that no later instance of the producer has written.
@@ -148,7 +151,7 @@ class TransactionProducers:
     def on_records(self, producer: TransactionProducer) -> None:
         """Take note that a producer has written records since its last transaction ended."""
         self._states[producer.id].is_open = True
-        self._guards.pop(producer.id, None)
+        self._void_guards(producer.id)
 
     def on_marker(self, marker: TransactionMarker, timestamp_ms: int) -> None:
         """Take note of the end of a transaction."""
@@ -156,7 +159,7 @@ class TransactionProducers:
         state.epoch = max(state.epoch, marker.producer_epoch)
         state.coordinator_epoch = max(state.coordinator_epoch, marker.coordinator_epoch)
         state.is_open = False
-        self._guards.pop(marker.producer_id, None)
+        self._void_guards(marker.producer_id)
 
     def _state(self, producer_id: int, epoch: int, timestamp_ms: int) -> ProducerState:
         state = self._states.get(producer_id)

@@ -52,7 +52,7 @@ def handle(broker: Broker, request: Request) -> Outcome:
         return request.respond(refusal(request, message, error))
 
     def may_write(topic: str) -> bool:
-        return topic in INTERNAL_TOPICS or authorization.permits(
+        return topic not in INTERNAL_TOPICS and authorization.permits(
             request, AclOperation.WRITE, ResourceKind.TOPIC, topic
         )
 
