@@ -112,7 +112,7 @@ def _coordinators(admin: ClusterAdmin, view: ClusterView, transactional_ids: Seq
 
 def _view(state: Any, coordinator: int) -> TransactionView:
     started = state.transaction_start_time
-    started_ms = round(started.timestamp() * 1000) if isinstance(started, datetime) else int(started)
+    started_ms = 0 if started is None else round(started.timestamp() * 1000)
     return TransactionView(
         transactional_id=state.transactional_id,
         coordinator=coordinator,

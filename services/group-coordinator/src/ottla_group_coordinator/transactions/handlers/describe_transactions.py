@@ -4,19 +4,21 @@ Source: `TransactionCoordinator.handleDescribeTransactions` in Kafka.
 """
 
 from datetime import UTC, datetime, timedelta
-from typing import cast
 
 from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
-from kio.schema.describe_transactions.v0.response import DescribeTransactionsResponse, TopicData, TransactionState
+from kio.schema.describe_transactions.v0.response import TopicData
 from kio.schema.errors import ErrorCode
 from kio.schema.types import TransactionalId
 from kio.static.primitive import TZAware
 
 from ottla_core.wire.conversion import message_of
-from ottla_core.wire.transaction_responses import NO_TIME
+from ottla_core.wire.described_transactions import DescribeTransactionsResponse, TransactionState
 from ottla_group_coordinator.runtime.turn import Turn
 from ottla_group_coordinator.transactions.requests import TransactionRequest
 from ottla_group_coordinator.transactions.shard_state import TransactionShardState
+from ottla_group_coordinator.transactions.transaction import NO_TIMESTAMP
+
+EPOCH = TZAware.parse(datetime.fromtimestamp(0, UTC))
 
 
 def handle(shard: TransactionShardState, request: TransactionRequest, turn: Turn) -> None:
@@ -31,7 +33,7 @@ def _describe(shard: TransactionShardState, transactional_id: TransactionalId) -
     if transaction is None:
         code = ErrorCode.transactional_id_not_found if transactional_id else ErrorCode.invalid_request
         return message_of(
-            TransactionState, transactional_id=transactional_id, error_code=code, transaction_start_time=NO_TIME
+            TransactionState, transactional_id=transactional_id, error_code=code, transaction_start_time=EPOCH
         )
     return message_of(
         TransactionState,
@@ -39,8 +41,7 @@ def _describe(shard: TransactionShardState, transactional_id: TransactionalId) -
         transactional_id=transactional_id,
         transaction_state=transaction.state.value,
         transaction_timeout=timedelta(milliseconds=transaction.timeout_ms),
-        # -1 where there is no transaction, which kio's type does not admit and its writer writes.
-        transaction_start_time=cast("TZAware", datetime.fromtimestamp(transaction.start_ms / 1000, UTC)),
+        transaction_start_time=None if transaction.start_ms == NO_TIMESTAMP else _time(transaction.start_ms),
         producer_id=transaction.producer_id,
         producer_epoch=transaction.producer_epoch,
         topics=tuple(
@@ -48,3 +49,7 @@ def _describe(shard: TransactionShardState, transactional_id: TransactionalId) -
             for topic, indexes in transaction.partitions.items()
         ),
     )
+
+
+def _time(at_ms: int) -> TZAware:
+    return TZAware.parse(EPOCH + timedelta(milliseconds=at_ms))
