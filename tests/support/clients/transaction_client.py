@@ -76,7 +76,7 @@ class TransactionClient:
             answer = ask()
             if not settle or PASSING.isdisjoint(errors(answer)) or time.monotonic() > deadline:
                 return answer
-            time.sleep(REPEAT_PAUSE_S)
+            time.sleep(REPEAT_PAUSE_S)  # between two requests; the deadline ends them
 
     def find(self, key: str, kind: int = COORDINATOR_OF_TRANSACTIONS) -> str:
         """Has a coordinator looked for, which has its topic created; returns the error."""

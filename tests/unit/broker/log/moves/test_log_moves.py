@@ -400,7 +400,7 @@ async def test_a_moved_log_has_its_aborts_and_what_is_open(disks: tuple[Path, Pa
                     write(log, b"aborted", producer=(7, 0, number), leader_epoch=3)
                     end(log, 7, 0, commit=False, leader_epoch=3)
                     number += 1
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(0.001)  # the copy goes on meanwhile
         write(log, b"committed", producer=(7, 0, number), leader_epoch=3)
         end(log, 7, 0, commit=True, leader_epoch=3)
         write(log, b"aborted in the new place", producer=(7, 0, number + 1), leader_epoch=3)
