@@ -1,17 +1,28 @@
-"""Clients that want transactions, which do not exist here, are told so at once and for good."""
+"""Clients that want transactions are told so at once and for good, where the cluster is not at their level yet."""
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import KafkaException, Producer
 from kafka import KafkaProducer
 
+from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.clusters.ottla_command import Ottla
+
 GIVE_UP_S = 60.0
 AT_ONCE_S = GIVE_UP_S / 2
 """A client that tries again and again ends with its own time-out, which is longer."""
+
+
+@pytest.fixture(scope="module")
+def former_level(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a cluster at the level of the release before transactions."""
+    with OttlaCluster(tmp_path_factory.mktemp("former") / "cluster") as cluster:
+        Ottla(cluster.bootstrap).run("cluster", "features", "downgrade", "ottla.version=3", "transaction.version=0")
+        yield cluster.bootstrap
 
 
 def begin_with_confluent_kafka(bootstrap: str) -> None:
@@ -40,10 +51,10 @@ def begin_with_aiokafka(bootstrap: str) -> None:
 
 
 @pytest.mark.parametrize("begin", [begin_with_confluent_kafka, begin_with_kafka_python, begin_with_aiokafka])
-def test_a_transaction_is_refused_at_once(bootstrap: str, begin: Callable[[str], None]) -> None:
+def test_a_transaction_is_refused_at_once(former_level: str, begin: Callable[[str], None]) -> None:
     begun_s = time.monotonic()
     with pytest.raises(Exception, match=r"(?i)transactional.?id.*authorization") as raised:
-        begin(bootstrap)
+        begin(former_level)
     assert time.monotonic() - begun_s < AT_ONCE_S
     if isinstance(raised.value, KafkaException):
         assert raised.value.args[0].fatal()

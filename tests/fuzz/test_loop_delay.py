@@ -28,6 +28,7 @@ from tests.support.clients.raw_requests import (
     metadata_request,
     produce_request,
 )
+from tests.support.clients.raw_transactions import RawProducer
 from tests.support.clusters.service_process import SingleBrokerServices, delays_file
 from tests.support.clusters.watched_service import longest_delay_seconds
 from tests.support.eventually import eventually
@@ -60,7 +61,12 @@ class Watched:
             directory,
             coordinators=1,
             watch=True,
-            broker_settings={"offsets.topic.replication.factor": "1", "offsets.topic.num.partitions": "4"},
+            broker_settings={
+                "offsets.topic.replication.factor": "1",
+                "offsets.topic.num.partitions": "4",
+                "transaction.state.log.replication.factor": "1",
+                "transaction.state.log.num.partitions": "4",
+            },
         )
         self._files = {
             name: delays_file(directory / name) for name in ("broker", "controller", "group-coordinator-1")
@@ -91,6 +97,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
             create_topic_request(COMPACTED, configs={"cleanup.policy": "compact"}),
         ):
             client.ask(request)
+        RawProducer(client, "t").begin()  # coordinators of transactions take part from then on
         yield cluster
 
 

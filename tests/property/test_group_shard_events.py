@@ -53,6 +53,9 @@ OFTEN = (
     "cooperate",
     "commit",
     "commit",
+    "txn_commit",
+    "txn_commit",
+    "txn_end",
     "advance",
 )
 
@@ -118,6 +121,13 @@ def check_replay(world: GroupWorld) -> None:
     for group_id in {*live.offsets.group_ids, *replayed.offsets.group_ids}:
         assert told_by_the_log(replayed, group_id) == told_by_the_log(live, group_id)
     assert len(replayed.offsets) == len(live.offsets)
+    for group_id in {*live.pending_offsets.group_ids, *replayed.pending_offsets.group_ids}:
+        assert pending_of(replayed, group_id) == pending_of(live, group_id)
+    for producer_id in (70, 71):
+        known, told = (shard.transaction_producers.get(producer_id) for shard in (live, replayed))
+        if known is not None:  # else it was silent for long
+            assert told is not None
+            assert (told.epoch, told.is_open) == (known.epoch, known.is_open)
     assert replayed.groups.keys() <= live.groups.keys()
     for group_id, group in live.groups.items():
         if is_in_the_log(group):
@@ -129,6 +139,15 @@ def told_by_the_log(shard: GroupShard, group_id: str) -> dict[tuple[str, int], O
     return {
         place: value if value.expire_timestamp == NO_TIMESTAMP else replace(value, topic_id=NO_UUID)
         for place, value in shard.offsets.of_group(group_id).items()
+    }
+
+
+def pending_of(shard: GroupShard, group_id: str) -> dict[tuple[str, int], tuple[set[int], int]]:
+    """The producers that are about to change a group's offsets, and to how many different ones."""
+    pending = shard.pending_offsets
+    return {
+        place: (set(producer_ids), len(list(pending.values_of(group_id, place))))
+        for place, producer_ids in pending.of_group(group_id).items()
     }
 
 

@@ -1,4 +1,4 @@
-"""Real controllers on a real etcd give the shards of ``__consumer_offsets`` to coordinators that come and go."""
+"""Real controllers on a real etcd give the shards of topics to coordinators that come and go."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from ottla_core.cluster.state import codec
 from ottla_core.cluster.state.keys import KeySpace
 from ottla_core.cluster.state.model import NO_COORDINATOR, ClusterState, Shard
 from ottla_core.cluster.view.feed import ClusterStateFeed
-from ottla_core.shards import GROUP_TOPIC
+from ottla_core.shards import GROUP_TOPIC, SHARDED_TOPICS, TRANSACTION_TOPIC
 from ottla_core.topic_partition import TopicPartition
 from tests.scenarios.conftest import CLUSTER, Join, MakeController, broker_member, coordinator_member
 from tests.support.controller.new_topics import new_topic
@@ -50,8 +50,10 @@ def ownerships(shards: Mapping[TopicPartition, Shard]) -> set[tuple[int, int]]:
     return {(shard.producer_id, shard.producer_epoch) for shard in shards.values()}
 
 
-async def create_group_topic(client: ControllerClient, shard_count: int = SHARD_COUNT) -> None:
-    (created,) = await client.create_topics([new_topic(name=GROUP_TOPIC, partition_count=shard_count)])
+async def create_group_topic(
+    client: ControllerClient, shard_count: int = SHARD_COUNT, *, name: str = GROUP_TOPIC
+) -> None:
+    (created,) = await client.create_topics([new_topic(name=name, partition_count=shard_count)])
     assert created.error_code == 0, created.error_message
 
 
@@ -80,6 +82,22 @@ async def test_shards_follow_coordinators_that_come_leave_and_come_back(
 
     await membership_of(coordinator_member(2)).start()
     await feed.wait_for(owned_evenly_by(1, 2), 20)
+
+
+async def test_shards_of_transactions_are_shared_out_by_themselves(
+    controller: MakeController, client: ControllerClient, feed: ClusterStateFeed, membership_of: Join
+) -> None:
+    controller(1)
+    await membership_of(broker_member(1)).start()
+    for coordinator_id in (1, 2):
+        await membership_of(coordinator_member(coordinator_id)).start()
+    await create_group_topic(client)
+    groups = (await feed.wait_for(owned_evenly_by(1, 2), 20)).shards
+    await create_group_topic(client, 3, name=TRANSACTION_TOPIC)
+    both = (await feed.wait_for(owned_evenly_by(1, 2, shard_count=SHARD_COUNT + 3), 20)).shards
+    assert all(both[name] is shard for name, shard in groups.items()), "those of groups stay where they are"
+    assert len(ownerships(both)) == SHARD_COUNT + 3
+    assert {name.topic for name in both} == set(SHARDED_TOPICS)
 
 
 async def test_without_coordinators_shards_have_no_owner_until_one_comes(

@@ -231,11 +231,19 @@ class SimulatedLog:
 
     # Appending
 
+    @property
+    def last_stable_offset(self) -> int:
+        """There are no transactions."""
+        return self._high_watermark
+
+    def void_verifications(self) -> None:
+        """There are none."""
+
     def append_as_leader(
-        self, records: Sequence[int], *, leader_epoch: int, now_ms: int, origin: Any = None, looked_into: Any = None
+        self, records: Sequence[int], *, leader_epoch: int, now_ms: int, **of_clients_and_transactions: Any
     ) -> AppendResult:
         """Append new records, given as numbers."""
-        del now_ms, origin, looked_into
+        del now_ms, of_clients_and_transactions
         self._check_can_append()
         first = self.log_end_offset
         self.leader_epochs.assign(leader_epoch, first)

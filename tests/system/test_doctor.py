@@ -187,9 +187,9 @@ def test_records_that_were_deleted_before_a_group_read_them_are_told(cluster: Ot
 
 
 def test_a_level_that_nobody_raised_is_told(cluster: OttlaCluster, doctor: Doctor) -> None:
-    done = doctor.ottla("cluster", "features", "downgrade", "ottla.version=1")
+    done = doctor.ottla("cluster", "features", "downgrade", "ottla.version=1", "transaction.version=0")
     assert done.returncode == 0, done.stderr
-    doctor.expect_only("level-not-raised", "feature ottla.version", "advice")
+    doctor.expect_only("level-not-raised", "feature ottla.version, transaction.version", "advice")
     assert doctor.ottla("cluster", "features", "upgrade").returncode == 0
     doctor.expect_health()
 

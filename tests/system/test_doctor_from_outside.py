@@ -125,7 +125,7 @@ def test_brokers_of_several_releases_are_told_until_all_are_new_and_then_the_lev
 ) -> None:
     program = directory / OLDER_RELEASE / "sitecustomize.py"
     program.parent.mkdir()
-    doctor.done("cluster", "features", "downgrade", "ottla.version=1")
+    doctor.done("cluster", "features", "downgrade", "ottla.version=1", "transaction.version=0")
     program.write_text(HAS_LEVEL_1_ONLY)
     cluster.brokers[3].stop()
     cluster.brokers[3].start()
@@ -133,7 +133,7 @@ def test_brokers_of_several_releases_are_told_until_all_are_new_and_then_the_lev
     program.unlink()
     cluster.brokers[3].stop()
     cluster.brokers[3].start()
-    told = doctor.expect_only("level-not-raised", "feature ottla.version", "advice")
+    told = doctor.expect_only("level-not-raised", "feature ottla.version, transaction.version", "advice")
     doctor.apply(told)
     doctor.done("cluster", "features", "upgrade")
     doctor.expect_health()

@@ -111,8 +111,9 @@ def test_the_former_release_is_exchanged_in_any_order_and_back_until_the_level_i
             print(f"upgrading {role}")
             exchange(THIS_RELEASE)
         features = Ottla(cluster.bootstrap)
-        (shown,) = features.json("cluster", "features", "show")["features"]
-        assert shown["level"] == 1, "nobody has raised it"
+        shown = {each["feature"]: each for each in features.json("cluster", "features", "show")["features"]}
+        assert shown["ottla.version"]["level"] == 1, "nobody has raised it"
         features.run("cluster", "features", "upgrade")
-        (shown,) = features.json("cluster", "features", "show")["features"]
-        assert shown["level"] == shown["max_level"] == NEWEST_LEVEL
+        shown = {each["feature"]: each for each in features.json("cluster", "features", "show")["features"]}
+        assert shown["ottla.version"]["level"] == shown["ottla.version"]["max_level"] == NEWEST_LEVEL
+        assert shown["transaction.version"]["level"] == shown["transaction.version"]["max_level"] == 2

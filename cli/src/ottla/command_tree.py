@@ -294,6 +294,26 @@ TREE = Group(
                 "reset-offsets": Command("group_offsets:reset_offsets", "Make a group go on somewhere else."),
             },
         ),
+        "transaction": Group(
+            "List and describe transactions, and end those that hang.",
+            {
+                "list": Command("transaction:list_", "List transactional ids with their producer id and state."),
+                "describe": Command(
+                    "transaction:describe",
+                    "Show what coordinators know of transactional ids: state, producer, since when, and which "
+                    "partitions.",
+                ),
+                "find-hanging": Command(
+                    "transaction:find_hanging",
+                    "Find transactions that stay open in partitions although no coordinator will end them.",
+                ),
+                "abort": Command(
+                    "transaction:abort",
+                    "Abort a transaction that hangs in a partition: who reads committed records never gets its "
+                    "records.",
+                ),
+            },
+        ),
         "user": Group(
             "List, create and delete users who log in by SCRAM, and change passwords.",
             {

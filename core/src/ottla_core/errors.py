@@ -43,6 +43,10 @@ class CodedError(KafkaError):
         self.code = code
         super().__init__(message)
 
+    def __reduce__(self) -> tuple[type["CodedError"], tuple[ErrorCode, str]]:
+        """Return how a copy is made: an exception's is made of its `args`, which are the message alone."""
+        return type(self), (self.code, self.message)
+
 
 class OffsetOutOfRange(KafkaError):
     """The offset lies before the log start offset or after the high watermark."""
@@ -172,6 +176,12 @@ class InvalidTransactionState(KafkaError):
     """A transactional batch arrived outside any transaction this broker knows of."""
 
     code = ErrorCode.invalid_txn_state
+
+
+class TransactionCoordinatorFenced(KafkaError):
+    """A marker is of a former transaction coordinator: a later one has written to the log."""
+
+    code = ErrorCode.transaction_coordinator_fenced
 
 
 class UnsupportedCompressionType(KafkaError):

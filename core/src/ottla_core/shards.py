@@ -10,8 +10,8 @@ from ottla_core.topic_partition import TopicPartition
 
 GROUP_TOPIC = "__consumer_offsets"
 TRANSACTION_TOPIC = "__transaction_state"
-INTERNAL_TOPICS = frozenset({GROUP_TOPIC})
-SHARDED_TOPICS = (GROUP_TOPIC,)
+INTERNAL_TOPICS = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC})
+SHARDED_TOPICS = (GROUP_TOPIC, TRANSACTION_TOPIC)
 """The topics of which coordinators own partitions; everything about shards goes over these."""
 
 SHARDS_KEPT_MAX = 1024

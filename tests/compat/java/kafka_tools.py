@@ -26,6 +26,7 @@ LEADER_ELECTION = "org.apache.kafka.tools.LeaderElectionCommand"
 METADATA_QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 CLIENT_METRICS = "org.apache.kafka.tools.ClientMetricsCommand"
 CLUSTER = "org.apache.kafka.tools.ClusterTool"
+TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
 
 # What DumpLogSegments writes when a log and its indexes do not belong together.

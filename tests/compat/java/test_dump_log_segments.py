@@ -9,6 +9,8 @@ from tests.compat.cases import CODECS, PARTITIONS, Message, PublishCase, varied_
 from tests.compat.confluent.client import ConfluentClient
 from tests.compat.java.kafka_tools import dump_segments
 from tests.conftest import TopicFactory
+from tests.support.broker.partition_logs import open_log
+from tests.support.broker.transactional_logs import end, write
 from tests.support.clusters.broker_under_test import BrokerUnderTest
 
 pytestmark = [
@@ -52,6 +54,25 @@ def test_producer_snapshots_are_readable(broker: BrokerUnderTest, new_topic: Top
     assert snapshots, "rolling a segment writes a producer snapshot"
     output = dump_segments(snapshots)
     assert re.search(r"producerId: \d+ producerEpoch: 0", output)
+
+
+def test_transactions_their_markers_and_their_index_are_readable(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "flights-0")
+    write(log, b"aborted", producer=(7, 3, 0))
+    write(log, b"committed", producer=(8, 0, 0))
+    end(log, 7, 4, commit=False, transaction_version=2, coordinator_epoch=5)
+    end(log, 8, 0, commit=True)
+    write(log, b"open", producer=(8, 0, 1))
+    log.close()
+    output = dump_segments(sorted(log.directory.glob("*.log")))
+    assert "endTxnMarker: ABORT coordinatorEpoch: 5" in output
+    assert "endTxnMarker: COMMIT coordinatorEpoch: 0" in output
+    (index,) = log.directory.glob("*.txnindex")
+    assert "version: 0 producerId: 7 firstOffset: 0 lastOffset: 2 lastStableOffset: 1" in dump_segments([index])
+    (snapshot,) = log.directory.glob("*.snapshot")
+    shown = dump_segments([snapshot])
+    assert "producerId: 7 producerEpoch: 4 coordinatorEpoch: 5 currentTxnFirstOffset: OptionalLong.empty" in shown
+    assert "producerId: 8 producerEpoch: 0 coordinatorEpoch: 0 currentTxnFirstOffset: OptionalLong[4]" in shown
 
 
 def files_of(directory: Path) -> list[Path]:

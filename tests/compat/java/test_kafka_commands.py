@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla_core.cluster.state.features import NEWEST_LEVEL
 from tests.compat.java import kafka_tools
 from tests.compat.java.kafka_tools import ToolFailed, run_tool
 from tests.conftest import TopicFactory
@@ -31,14 +32,29 @@ def test_producer_performance_and_console_consumer_agree(bootstrap: str, new_top
     assert len([line for line in read.splitlines() if len(line) == 1000]) == RECORDS
 
 
-def test_a_producer_that_wants_transactions_is_refused_at_once(bootstrap: str, new_topic: TopicFactory) -> None:
-    output = kafka_tools.run_tool_anyhow(
+def test_transactions_of_javas_producer_are_committed_listed_and_described(
+    bootstrap: str, new_topic: TopicFactory
+) -> None:
+    topic = new_topic()
+    output = run_tool(
         kafka_tools.PRODUCER_PERFORMANCE,
-        *("--topic", new_topic(), "--num-records", "10", "--record-size", "10", "--throughput", "-1"),
-        *("--producer-props", f"bootstrap.servers={bootstrap}", "max.block.ms=100000"),
-        *("--transactional-id", "t", "--transaction-duration-ms", "100"),
+        *("--topic", topic, "--num-records", "200", "--record-size", "10", "--throughput", "200"),
+        *("--producer-props", f"bootstrap.servers={bootstrap}"),
+        *("--transactional-id", "performance", "--transaction-duration-ms", "100"),
     )
-    assert "TransactionalIdAuthorizationException" in output, output
+    assert "200 records sent" in output, output
+    more = ("--isolation-level", "read_committed")
+    read = consume(bootstrap, topic, offset="earliest", count=200, more=more)
+    assert len([line for line in read.splitlines() if len(line) == 10]) == 200
+
+    transactions = (kafka_tools.TRANSACTIONS, "--bootstrap-server", bootstrap)
+    assert re.search(r"^performance\s+\d+\s+\d+\s+CompleteCommit", run_tool(*transactions, "list"), re.MULTILINE)
+    described = run_tool(*transactions, "describe", "--transactional-id", "performance")
+    assert re.search(r"performance\s+\d+\s+\d+\s+CompleteCommit", described), described
+    producers = run_tool(*transactions, "describe-producers", "--topic", topic, "--partition", "0")
+    assert re.search(r"^\d+\s+\d+\s+\d+\s+-?\d+\s+\d+\s+None", producers, re.MULTILINE), producers
+    hanging = run_tool(*transactions, "find-hanging", "--broker-id", "1")
+    assert not re.search(r"^\S+\s+\d+\s+\d+", hanging, re.MULTILINE), hanging
 
 
 def test_what_the_console_producer_sent_the_console_consumer_shows(bootstrap: str, new_topic: TopicFactory) -> None:
@@ -173,15 +189,18 @@ def test_levels_of_features_are_described_taken_back_and_raised(bootstrap: str) 
     def features(*arguments: str) -> str:
         return run_tool(kafka_tools.FEATURES, "--bootstrap-server", bootstrap, *arguments)
 
-    assert re.search(r"Feature: ottla\.version.*FinalizedVersionLevel: 3", features("describe"))
-    features("downgrade", "--feature", "ottla.version=1", "--dry-run")
-    features("downgrade", "--feature", "ottla.version=1")
+    assert re.search(rf"Feature: ottla\.version.*FinalizedVersionLevel: {NEWEST_LEVEL}", features("describe"))
+    assert re.search(r"Feature: transaction\.version.*FinalizedVersionLevel: 2", features("describe"))
+    down = ("downgrade", "--feature", "transaction.version=0")
+    features(*down, "--dry-run")
+    features(*down)
     try:
-        assert re.search(r"Feature: ottla\.version.*FinalizedVersionLevel: 1", features("describe"))
+        assert re.search(r"Feature: transaction\.version.*FinalizedVersionLevel: 0", features("describe"))
         refused = kafka_tools.run_tool_anyhow(
-            kafka_tools.FEATURES, "--bootstrap-server", bootstrap, "upgrade", "--feature", "ottla.version=4"
-        )
-        assert "levels 1 to 3 of ottla.version" in refused
+            kafka_tools.FEATURES, "--bootstrap-server", bootstrap, "upgrade", "--feature",
+            f"ottla.version={NEWEST_LEVEL + 1}",
+        )  # fmt: skip
+        assert f"levels 1 to {NEWEST_LEVEL} of ottla.version" in refused
     finally:
-        features("upgrade", "--feature", "ottla.version=3")
-    assert re.search(r"Feature: ottla\.version.*FinalizedVersionLevel: 3", features("describe"))
+        features("upgrade", "--feature", "transaction.version=2")
+    assert re.search(r"Feature: transaction\.version.*FinalizedVersionLevel: 2", features("describe"))

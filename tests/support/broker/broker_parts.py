@@ -42,6 +42,7 @@ class Client:
     charge: Charge | None = None
     meters: Meters | None = None
     throttle_ms: int = 0
+    topic_rights: object | None = None
 
     def throttle(self, throttle_ms: int) -> None:
         self.throttle_ms = max(self.throttle_ms, throttle_ms)
@@ -67,6 +68,8 @@ def broker_of(feed: Any, *, settings: dict[str, str] | None = None, **parts: Any
             "producer_ids",
             "groups",
             "group_topic",
+            "transaction_topic",
+            "transaction_coordinators",
             "telemetry",
             "traffic",
         )

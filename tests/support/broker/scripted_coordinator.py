@@ -77,6 +77,11 @@ class ScriptedCoordinator(GroupRelayServicer):
         assert self._outgoing is not None
         self._outgoing.put(pb.Frame(id=request_id, group_response=pb.GroupResponse(frame=frame)))
 
+    def respond_with_guard(self, request_id: int, guard: int) -> None:
+        """Answer a request that was left waiting with a guard in place of a frame."""
+        assert self._outgoing is not None
+        self._outgoing.put(pb.Frame(id=request_id, group_response=pb.GroupResponse(verification_guard=guard)))
+
     async def append(self, shard: int, batch: bytes) -> pb.LogAppended:
         """Have the broker append."""
         asked = await self._ask(log_append=pb.LogAppend(shard=shard, batch=batch))
@@ -86,6 +91,11 @@ class ScriptedCoordinator(GroupRelayServicer):
         """Have the broker read."""
         asked = await self._ask(log_read=pb.LogRead(shard=shard, offset=offset, bytes_max=bytes_max))
         return asked.log_records
+
+    async def write_markers(self, *markers: pb.MarkersWrite.Marker) -> pb.MarkersWritten:
+        """Have the broker write markers."""
+        asked = await self._ask(markers_write=pb.MarkersWrite(markers=markers))
+        return asked.markers_written
 
     async def _ask(self, **content: Any) -> pb.Frame:
         assert self._outgoing is not None

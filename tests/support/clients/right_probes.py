@@ -23,6 +23,7 @@ SEEN, HIDDEN, ABSENT = "seen", "hidden", "absent"
 DOOMED = "seen-doomed"
 """A topic that clients with enough rights delete; it is made anew before each round."""
 MINE, THEIRS = "mine", "theirs"
+"""Groups and transactional ids."""
 TIMEOUT: Final = i32Timedelta.parse(timedelta(seconds=10))
 SECOND: Final = i32Timedelta.parse(timedelta(seconds=1))
 PARTITION: Final = ({"partition_index": 0},)
@@ -112,6 +113,8 @@ _RECORDS: Final = batch_of([b"probe"], key=b"k").encode()
 _MEMBER: Final = {"member_id": "nobody", "generation_id": 1}
 _FETCHED: Final = {"fetch_offset": 0, "partition_max_bytes": 100, "current_leader_epoch": -1}
 _COMMITTED: Final = ({"partition_index": 0, "committed_offset": 0, "committed_metadata": ""},)
+_PRODUCER: Final = {"producer_id": 7, "producer_epoch": 0}
+"""One that there is not."""
 _BINDING: Final = {
     "resource_type": 2,
     "resource_name": "elsewhere",
@@ -233,6 +236,7 @@ PROBES: Final[Sequence[Probe]] = (
     ),
     Probe("OffsetFetch of one", 9, 5, _always({"group_id": MINE, "topics": _topics(partition_indexes=(0,))})),
     Probe("FindCoordinator", 10, 4, _always({"key_type": 0, "coordinator_keys": (MINE, THEIRS)})),
+    Probe("FindCoordinator of transactions", 10, 4, _always({"key_type": 1, "coordinator_keys": (MINE, THEIRS)})),
     *_both_groups(
         "JoinGroup",
         11,
@@ -300,6 +304,108 @@ PROBES: Final[Sequence[Probe]] = (
         _always({"timeout": TIMEOUT, "topics": _topics(partitions=({"partition_index": 0, "offset": 0},))}),
     ),
     Probe("InitProducerId", 22, 4, _always({"transactional_id": None, "producer_id": -1, "producer_epoch": -1})),
+    *(
+        Probe(
+            f"InitProducerId of {transactional_id}",
+            22,
+            4,
+            _always(
+                {
+                    "transactional_id": transactional_id,
+                    "producer_id": 7,
+                    "producer_epoch": 0,
+                    "transaction_timeout": SECOND,
+                }
+            ),
+        )
+        for transactional_id in (MINE, THEIRS)
+    ),
+    *(
+        Probe(
+            f"AddPartitionsToTxn of {transactional_id} with {len(names)} topics",
+            24,
+            3,
+            _always(
+                {
+                    "v3_and_below_transactional_id": transactional_id,
+                    "v3_and_below_producer_id": 7,
+                    "v3_and_below_producer_epoch": 0,
+                    "v3_and_below_topics": [{"name": name, "partitions": (0,)} for name in names],
+                }
+            ),
+        )
+        for transactional_id, names in ((MINE, (SEEN,)), (MINE, (SEEN, HIDDEN, ABSENT)), (THEIRS, (SEEN,)))
+    ),
+    Probe(
+        "AddPartitionsToTxn of a broker",
+        24,
+        5,
+        _always(
+            {
+                "transactions": (
+                    {
+                        **_PRODUCER,
+                        "transactional_id": MINE,
+                        "verify_only": True,
+                        "topics": ({"name": SEEN, "partitions": (0,)},),
+                    },
+                )
+            }
+        ),
+    ),
+    *(
+        Probe(
+            f"AddOffsetsToTxn of {transactional_id} for {group}",
+            25,
+            3,
+            _always({"transactional_id": transactional_id, **_PRODUCER, "group_id": group}),
+        )
+        for transactional_id, group in ((MINE, MINE), (MINE, THEIRS), (THEIRS, MINE))
+    ),
+    *(
+        Probe(
+            f"EndTxn of {transactional_id}",
+            26,
+            4,
+            _always({"transactional_id": transactional_id, **_PRODUCER, "committed": False}),
+        )
+        for transactional_id in (MINE, THEIRS)
+    ),
+    Probe(
+        "WriteTxnMarkers",
+        27,
+        1,
+        _always(
+            {
+                "markers": (
+                    {
+                        **_PRODUCER,
+                        "transaction_result": False,
+                        "coordinator_epoch": 0,
+                        "topics": ({"name": ABSENT, "partition_indexes": (0,)},),
+                    },
+                )
+            }
+        ),
+    ),
+    *(
+        Probe(
+            f"TxnOffsetCommit of {transactional_id} for {group}",
+            28,
+            3,
+            _always(
+                {
+                    "transactional_id": transactional_id,
+                    "group_id": group,
+                    **_PRODUCER,
+                    "generation_id": -1,
+                    "member_id": "",
+                    "topics": _topics(partitions=_COMMITTED),
+                }
+            ),
+        )
+        for transactional_id, group in ((MINE, MINE), (MINE, THEIRS), (THEIRS, MINE))
+    ),
     Probe(
         "OffsetForLeaderEpoch",
         23,
@@ -397,6 +503,8 @@ PROBES: Final[Sequence[Probe]] = (
     ),
     Probe("DescribeCluster", 60, 0, _always({"include_cluster_authorized_operations": True})),
     Probe("DescribeProducers", 61, 0, _always({"topics": _topics(partition_indexes=(0,))})),
+    Probe("DescribeTransactions", 65, 0, _always({"transactional_ids": (MINE, THEIRS)})),
+    Probe("ListTransactions", 66, 0, _always({})),
     Probe("UnregisterBroker", 64, 0, _always({"broker_id": 99})),
     *_both_groups(
         "ConsumerGroupHeartbeat",
@@ -432,6 +540,8 @@ PROBES: Final[Sequence[Probe]] = (
 _COMPARED: Final = frozenset(
     {
         "error_code",
+        "partition_error_code",
+        "transactional_id",
         "topic_config_error_code",
         "name",
         "topic",

@@ -8,8 +8,8 @@ it joins:
 - ``heartbeat a``, ``leave a b`` (several at once), ``leave instance=i`` (by an administrator).
 - ``commit a`` (``commit - generation=-1`` for a client outside of any group), ``describe``.
 
-``member=a-7`` stands for the member id that is shown so, ``member=-`` for none. All clients are in the group ``g``,
-unless ``group=`` says otherwise.
+Those of `transaction_commands` besides. ``member=a-7`` stands for the member id that is shown so, ``member=-`` for
+none. All clients are in the group ``g``, unless ``group=`` says otherwise.
 """
 
 from collections.abc import Mapping
@@ -29,6 +29,7 @@ from ottla_group_coordinator.classic.group import ClassicGroup
 from ottla_group_coordinator.classic.member import ClassicMember
 from ottla_group_coordinator.group import Group
 from tests.support.groups.group_transcripts import Arguments, Command, Options, Scene, milliseconds
+from tests.support.groups.transaction_commands import transaction_commands
 
 NOBODY = "-"
 
@@ -218,4 +219,5 @@ CLASSIC_COMMANDS: Mapping[str, Command] = {
     "leave": _leave,
     "commit": _commit,
     "describe": _describe,
+    **transaction_commands(_identity),
 }

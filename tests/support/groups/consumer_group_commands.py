@@ -15,6 +15,8 @@ Members of the classic protocol, whose subscriptions and assignments are real on
 - ``classic-sync a a=flights:0 b=flights:1``, with ``data=…`` if the assignor adds something for its own use;
   ``classic-beat a``, ``classic-leave a``.
 
+Those of `transaction_commands` besides.
+
 Assignments are shown as ``a is told flights[0,1]``. All clients are in the group ``g``, unless ``group=`` says
 otherwise.
 """
@@ -43,6 +45,7 @@ from ottla_group_coordinator.consumer.partitions import Partitions
 from ottla_group_coordinator.group import Group
 from tests.support.groups import classic_group_commands
 from tests.support.groups.group_transcripts import Arguments, Command, Options, Scene, milliseconds
+from tests.support.groups.transaction_commands import transaction_commands
 
 Owned = dict[UUID, frozenset[int]]
 SUBSCRIPTION_VERSION = 3
@@ -346,6 +349,16 @@ def _classic_leave(scene: Scene, arguments: Arguments, options: Options) -> None
     scene.request(arguments[0] if arguments else "admin", api.LEAVE_GROUP, 5, group_id="g", members=members)
 
 
+def _transactional_identity(scene: Scene, name: str, options: Options) -> dict[str, Any]:
+    client = client_of(scene, name)
+    return {
+        "group_id": "g",
+        "member_id": options.get("member", client.member_id),
+        "generation_id": int(options.get("epoch", client.epoch)),
+        "group_instance_id": options.get("instance", client.how.get("instance")),
+    }
+
+
 CONSUMER_COMMANDS: Mapping[str, Command] = {
     "join": _join,
     "beat": _beat,
@@ -358,4 +371,5 @@ CONSUMER_COMMANDS: Mapping[str, Command] = {
     "classic-sync": _classic_sync,
     "classic-beat": _classic_beat,
     "classic-leave": _classic_leave,
+    **transaction_commands(_transactional_identity),
 }

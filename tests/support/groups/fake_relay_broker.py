@@ -6,7 +6,7 @@ broker and check producers by the real broker's rules. Faults are attributes.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,14 +15,21 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import Entity
 
 from ottla_broker.log.producers.producer_state import ProducerStates
-from ottla_core.errors import InvalidProducerEpoch, KafkaError
+from ottla_core.errors import InvalidProducerEpoch, InvalidRecord, KafkaError, NotLeaderOrFollower
 from ottla_core.rpc.dialing import dial
 from ottla_core.rpc.frame_queue import MESSAGE_BYTES_MAX, FrameQueue
 from ottla_core.rpc_identity import GROUP_COORDINATOR, RpcIdentity
 from ottla_core.shards import GROUP_TOPIC
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.messages import RequestHeader, message_codec
-from ottla_core.wire.record_batch import PREFIX, RecordBatchHeader, batch_prefix, crc_is_valid, parse_header
+from ottla_core.wire.record_batch import (
+    NO_SEQUENCE,
+    PREFIX,
+    RecordBatchHeader,
+    batch_prefix,
+    crc_is_valid,
+    parse_header,
+)
 from ottla_core.wire.records import iterate_records
 from ottla_group_coordinator.records import RecordKey, RecordValue, decode_key, decode_value
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
@@ -41,27 +48,53 @@ class FakeShardLog:
         self.log_start_offset = 0
         self.end_offset = 0
         self._producers = ProducerStates(TopicPartition(GROUP_TOPIC, shard))
+        self.transaction_epochs: dict[int, int] = {}
 
-    def append(self, batch: bytes) -> int:
-        """Store a batch, once, and return its base offset."""
-        header = parse_header(batch)
-        assert crc_is_valid(batch, header), "the coordinator wrote a batch whose CRC is wrong"
-        assert header.size_bytes == len(batch), "the coordinator wrote more or less than a batch"
+    def append(self, batch: bytes, preceding: Sequence[bytes] = (), *, cut_after: int | None = None) -> int:
+        """Store a batch and what precedes it, once, and return its base offset.
+
+        With `cut_after` only so many of those that precede it get into the log, as where a leader dies.
+        """
+        header = self._checked(batch)
         duplicate = self._producers.check(header)
         if duplicate is not None:
             return duplicate.base_offset
+        for each in preceding[:cut_after]:
+            self._append_transactional(each)
+        if cut_after is not None:
+            raise NotLeaderOrFollower("the leader has died")
+        return self._store(header, batch)
+
+    def _checked(self, batch: bytes) -> RecordBatchHeader:
+        header = parse_header(batch)
+        assert crc_is_valid(batch, header), "the coordinator wrote a batch whose CRC is wrong"
+        assert header.size_bytes == len(batch), "the coordinator wrote more or less than a batch"
+        return header
+
+    def _append_transactional(self, batch: bytes) -> None:
+        """Store a batch that belongs to a transaction, or refuse it for its epoch as logs do."""
+        header = self._checked(batch)
+        assert header.is_transactional
+        assert header.base_sequence == NO_SEQUENCE
+        if header.producer_epoch < self.transaction_epochs.get(header.producer_id, -1):
+            raise InvalidRecord(f"producer {header.producer_id} is at a later epoch")
+        self.transaction_epochs[header.producer_id] = header.producer_epoch
+        self._store(header, batch)
+
+    def _store(self, header: RecordBatchHeader, batch: bytes) -> int:
         prefix = batch_prefix(self.end_offset, header.batch_length, LEADER_EPOCH)
         stored = prefix + batch[PREFIX.size :]
         header = parse_header(stored)
         self.batches.append((header, stored))
-        self._producers.record(header, header.last_offset, header.max_timestamp)
+        if not header.is_transactional:
+            self._producers.record(header, header.last_offset, header.max_timestamp)
         base_offset, self.end_offset = self.end_offset, header.next_offset
         return base_offset
 
     @property
     def newest_epoch(self) -> int:
-        """The producer epoch of the last batch."""
-        return self.batches[-1][0].producer_epoch
+        """The producer epoch of the last batch of an owner."""
+        return next(header.producer_epoch for header, _ in reversed(self.batches) if not header.is_transactional)
 
     def put(self, *batches: bytes) -> None:
         """Let batches of another time and producer stand in the log, unchecked."""
@@ -78,7 +111,8 @@ class FakeShardLog:
         self.end_offset = header.base_offset
         self._producers = ProducerStates(self._producers.topic_partition)
         for kept, _ in self.batches:
-            self._producers.replay(kept)
+            if not kept.is_transactional:
+                self._producers.replay(kept)
 
     def read(self, offset: int, bytes_max: int) -> bytes:
         """Return whole batches, at least one if there is any."""
@@ -95,6 +129,7 @@ class FakeShardLog:
         return [
             (key, None if record.value is None or key is None else decode_value(key, record.value))
             for header, batch in self.batches
+            if not header.is_control
             for record in iterate_records(batch, header)
             for key in (decode_key(record.key or b""),)
         ]
@@ -108,6 +143,8 @@ class FakeRelayBroker:
         other_logs: of shards of other topics.
         append_errors: what the next appends are refused with, in order.
         refuses_with: what every append is refused with, or None.
+        cut_after: of what precedes the next batch that has anything before it, how much gets into the log before the
+            broker dies.
         appends: whether appends are served; those that come meanwhile are served when it is set again.
         answers_appends: whether what was stored is told.
         reads: whether reads are served.
@@ -125,6 +162,7 @@ class FakeRelayBroker:
         self.other_logs: defaultdict[str, defaultdict[int, FakeShardLog]] = defaultdict(new_logs)
         self.append_errors: list[ErrorCode] = []
         self.refuses_with: ErrorCode | None = None
+        self.cut_after: int | None = None
         self.appends = asyncio.Event()
         self.appends.set()
         self.answers_appends = True
@@ -137,7 +175,7 @@ class FakeRelayBroker:
         self.topics_revision = 0
         self.ended = asyncio.Event()
         self._outgoing = FrameQueue()
-        self._asked: dict[int, asyncio.Future[bytes]] = {}
+        self._asked: dict[int, asyncio.Future[pb.GroupResponse]] = {}
         self._last_id = 0
         self._reading = asyncio.Event()
         self._reading.set()
@@ -174,9 +212,9 @@ class FakeRelayBroker:
         """Ask in the name of a client, and return the response; `relayed` are more fields of the relay's message."""
         return await self.ask_later(shard, api_version, message, **relayed).response()
 
-    def send_frame(self, shard: int, frame: bytes, **relayed: Any) -> asyncio.Future[bytes]:
+    def send_frame(self, shard: int, frame: bytes, **relayed: Any) -> asyncio.Future[pb.GroupResponse]:
         """Send a request as it is; the frame's id is the number of requests so far."""
-        answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        answered: asyncio.Future[pb.GroupResponse] = asyncio.get_running_loop().create_future()
         self._asked[self._last_id] = answered
         request = pb.GroupRequest(
             shard=shard, frame=frame, client_host=CLIENT_HOST, topics_revision=self.topics_revision, **relayed
@@ -211,7 +249,7 @@ class FakeRelayBroker:
     def _settle(self, frame: pb.Frame) -> None:
         answered = self._asked.pop(frame.id)
         if not answered.done():
-            answered.set_result(frame.group_response.frame)
+            answered.set_result(frame.group_response)
 
     async def _serve(self, frame: pb.Frame) -> None:
         outgoing = self._outgoing
@@ -234,7 +272,11 @@ class FakeRelayBroker:
         if code is not None:
             return pb.LogAppended(error_code=code.value, error_message="as the test says", base_offset=-1)
         try:
-            return pb.LogAppended(base_offset=self._log(request).append(request.batch))
+            log, cut_after = self._log(request), self.cut_after if request.preceding_batches else None
+            self.cut_after = None if request.preceding_batches else self.cut_after
+            return pb.LogAppended(
+                base_offset=log.append(request.batch, request.preceding_batches, cut_after=cut_after)
+            )
         except InvalidProducerEpoch as error:
             return pb.LogAppended(
                 error_code=error.code.value, base_offset=-1, seen_producer_epoch=self._log(request).newest_epoch
@@ -256,7 +298,9 @@ class FakeRelayBroker:
 class Asked:
     """A request that was sent."""
 
-    def __init__(self, answered: asyncio.Future[bytes], api_key: int, api_version: int, correlation_id: int) -> None:
+    def __init__(
+        self, answered: asyncio.Future[pb.GroupResponse], api_key: int, api_version: int, correlation_id: int
+    ) -> None:
         self._answered = answered
         self._codec = message_codec(api_key, api_version)
         self._correlation_id = correlation_id
@@ -265,9 +309,19 @@ class Asked:
     def is_answered(self) -> bool:
         return self._answered.done()
 
+    async def guard(self) -> int:
+        """The guard that is answered in place of a response."""
+        async with asyncio.timeout(ANSWER_DEADLINE_S):
+            answer = await self._answered
+        assert answer.HasField("verification_guard")
+        assert not answer.frame
+        return answer.verification_guard
+
     async def response(self) -> Any:
         async with asyncio.timeout(ANSWER_DEADLINE_S):
-            frame = await self._answered
+            answer = await self._answered
+        assert not answer.HasField("verification_guard")
+        frame = answer.frame
         assert int.from_bytes(frame[:4]) == len(frame) - 4
         assert int.from_bytes(frame[4:8]) == self._correlation_id
         response: Entity = self._codec.read_response(frame)

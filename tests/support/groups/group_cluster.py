@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+from ottla_core.cluster.state.features import FinalizedFeatures, newest_features
 from ottla_core.cluster.state.model import ClusterState, Endpoint, Member, PartitionState, Role, Shard, Topic
-from ottla_core.shards import GROUP_TOPIC
+from ottla_core.shards import GROUP_TOPIC, TRANSACTION_TOPIC
 from ottla_core.topic_partition import TopicPartition
 
 BROKER = 1
@@ -14,6 +15,7 @@ BROKER_EPOCH = 70
 LISTENER = "PLAINTEXT"
 PRODUCER_ID = 1000
 GROUP_TOPIC_ID = UUID(int=99)
+TRANSACTION_TOPIC_ID = UUID(int=98)
 
 Listener = Callable[[ClusterState, ClusterState], None]
 
@@ -101,4 +103,26 @@ def group_state(*coordinators: Member, shard_count: int = 4, brokers: Iterable[i
         topics={topic.name: topic},
         topics_by_id={topic.id: topic},
         shards=shards_of(coordinators, shard_count) if coordinators else {},
+    )
+
+
+def with_transactions(state: ClusterState, *owners: Member, shard_count: int = 2, **more: Any) -> ClusterState:
+    """The same cluster at the newest level of features, with `__transaction_state` and owners of its shards."""
+    partitions = tuple(replace(each, topic_id=TRANSACTION_TOPIC_ID) for each in group_topic(shard_count).partitions)
+    topic = Topic(name=TRANSACTION_TOPIC, id=TRANSACTION_TOPIC_ID, partitions=partitions)
+    members = owners or tuple(state.coordinators.values())
+    shards = {
+        TopicPartition(TRANSACTION_TOPIC, shard.partition): replace(
+            each, topic_partition=TopicPartition(TRANSACTION_TOPIC, shard.partition)
+        )
+        for shard, each in shards_of(members, shard_count).items()
+    }
+    return replace(
+        state,
+        features=FinalizedFeatures(levels=newest_features(), epoch=1),
+        coordinators={**state.coordinators, **{member.id: member for member in members}},
+        topics={**state.topics, topic.name: topic},
+        topics_by_id={**state.topics_by_id, topic.id: topic},
+        shards={**state.shards, **shards},
+        **more,
     )

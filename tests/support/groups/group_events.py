@@ -30,6 +30,7 @@ from tests.support.groups.shard_under_test import (
     subscription,
     topic_id,
 )
+from tests.support.groups.transactional_offsets import Producer, end, txn_commit
 from tests.support.messages.random_messages import random_message
 
 Numbers = tuple[int, int, int, int]
@@ -80,6 +81,8 @@ class GroupWorld:
         asked_by: the clients of requests that wait, by token.
         topics: by name, a number that gives the id and the partition count.
         topic_count: how many topics there have ever been.
+        written: what open transactions have written, by producer id.
+        epochs: of the producers, each of which ends a transaction before it begins another.
     """
 
     settings: GroupSettings = field(default_factory=GroupSettings)
@@ -89,6 +92,8 @@ class GroupWorld:
     topics: dict[str, tuple[int, int]] = field(default_factory=lambda: {"orders": (1, 3), "payments": (2, 1)})
     topic_count: int = 2
     revision: int = 0
+    written: dict[int, dict[Place, set[int]]] = field(default_factory=dict)
+    epochs: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.shard = ShardUnderTest(settings=self.settings, state=cluster_of(self.topics))
@@ -301,11 +306,46 @@ def _commit(world: GroupWorld, a: int, b: int, c: int, d: int) -> None:
             world.committed[client.group_id, name, index] = offset
 
 
+def _txn_commit(world: GroupWorld, a: int, b: int, c: int, d: int) -> None:
+    client = world.client("classic" if b % 2 else "consumer", a, b // 2)
+    producer = _producer(world, d)
+    name, offset = TOPICS[c % 3], 100 * c + 10 * b + d + 1_000
+    version = 2 if b < 2 else 5
+    values: dict[str, Any] = {"member_id": client.member_id, "generation_id": client.epoch - (c == 7)}
+    codes = txn_commit(
+        world.shard,
+        producer,
+        client.group_id,
+        {(name, index): offset for index in (0, c // 2)},
+        version=version,
+        **(values if b < 6 else {}),
+    )
+    for (_, index), code in codes.items():
+        if code == "none":
+            written = world.written.setdefault(producer.id, {})
+            written.setdefault((client.group_id, name, index), set()).add(offset)
+
+
+def _txn_end(world: GroupWorld, _a: int, b: int, _c: int, d: int) -> None:
+    former = _producer(world, d)
+    world.epochs[former.id] = former.epoch + 1
+    assert end(world.shard, (_producer(world, d), bool(b % 4))) == ["none"]
+    written = world.written.pop(former.id, {})
+    for place, offset in world.kept():
+        if b % 4 and offset in written.get(place, ()):
+            world.committed[place] = offset
+
+
+def _producer(world: GroupWorld, number: int) -> Producer:
+    id_ = 70 + number % 2
+    return Producer(id_, world.epochs.get(id_, 0))
+
+
 def _fetch(world: GroupWorld, a: int, b: int, c: int, d: int) -> None:
     client = world.client("consumer", a, b)
     version = (1, 2, 7, 8, 9, 10)[d % 6]
     if c % 2 and version > 1:
-        request = fetch_request(version, {client.group_id: None})
+        request = fetch_request(version, {client.group_id: None}, require_stable=b % 2 == 0)
     else:
         topic: Any = next(iter(world.shard.state.topics_by_id), None) if version == 10 else TOPICS[b % 3]
         member: dict[str, Any] = {"member_id": client.member_id, "member_epoch": client.epoch} if c == 4 else {}
@@ -421,6 +461,8 @@ EVENTS: dict[str, Callable[[GroupWorld, int, int, int, int], None]] = {
     "consumer_heartbeat": _consumer_heartbeat,
     "cooperate": _cooperate,
     "commit": _commit,
+    "txn_commit": _txn_commit,
+    "txn_end": _txn_end,
     "fetch": _fetch,
     "delete_offsets": _delete_offsets,
     "delete_groups": _delete_groups,

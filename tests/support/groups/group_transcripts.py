@@ -31,7 +31,7 @@ from datetime import timedelta
 from enum import Enum
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from kio.index import load_request_schema
@@ -44,10 +44,11 @@ from ottla_core.wire.messages import message_codec
 from ottla_group_coordinator.group import Group
 from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.rebalance_counts import Rebalance
-from ottla_group_coordinator.records import decode_key, decode_value, encode_key, encode_value
-from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Turn
+from ottla_group_coordinator.records import encode_key, encode_value
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord, TransactionProducer, Turn, VerificationGuard
 from ottla_group_coordinator.settings import GroupSettings
 from ottla_group_coordinator.shard import GroupShard
+from tests.support.groups.shard_under_test import PARTITION, InTransaction, Marked, Stored, replay
 
 REWRITE_VARIABLE = "OTTLA_REWRITE_TRANSCRIPTS"
 SEPARATOR = "----"
@@ -77,6 +78,8 @@ class Scene:
         describe_group: gives the line that shows how a group stands.
         hidden: names of fields that no line shows.
         log: what was written, in bytes.
+        in_transactions: by place in the log, whose transactions records belong to, and when they were written.
+        markers: by place in the log, the ends of transactions that stand before it.
         waiting: tokens of requests that are not answered, with the client's name.
         clients: what a protocol's commands remember of each client; they decide what.
         lines: the outcome of the step at hand.
@@ -90,6 +93,8 @@ class Scene:
     cluster_state: ClusterState = field(default_factory=ClusterState)
     now_ms: int = START_MS
     log: list[tuple[bytes, bytes | None]] = field(default_factory=list)
+    in_transactions: dict[int, tuple[TransactionProducer, int]] = field(default_factory=dict)
+    markers: dict[int, list[Marked]] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
     clients: dict[str, Any] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
@@ -132,9 +137,22 @@ class Scene:
         **values: object,
     ) -> None:
         """Send a request; fields that the version lacks are left out, others take their defaults."""
+        message = message_of(load_request_schema(api_key, api_version), **values)
+        self.send(client, api_key, api_version, message, visible_topics=visible_topics)
+
+    def send(
+        self,
+        client: str,
+        api_key: int,
+        api_version: int,
+        message: Entity,
+        *,
+        visible_topics: frozenset[str] | None = None,
+        verification_guard: int | None = None,
+    ) -> int | None:
+        """Send a request; return the guard with which it is answered, if it is."""
         token = f"{client}/{next(self._tokens)}"
         self.waiting[token] = client
-        message = message_of(load_request_schema(api_key, api_version), **values)
         request = GroupRequest(
             token=token,
             api_key=api_key,
@@ -143,20 +161,35 @@ class Scene:
             client_host=f"/{client}",
             message=message,
             visible_topics=visible_topics,
+            verification_guard=verification_guard,
+            partition=PARTITION,
         )
         self._versions[token] = (api_key, api_version)
-        self.take(self.shard.handle(request, self.now_ms))
+        turn = self.shard.handle(request, self.now_ms)
+        self.take(turn)
+        guards = [answer.response.number for answer in turn.answers if isinstance(answer.response, VerificationGuard)]
+        return guards[0] if guards else None
 
     def take(self, turn: Turn, at: str = "") -> None:
         """Store a turn's records and hand its answers out."""
         for record in turn.records:
             value = None if record.value is None else encode_value(record.value)
+            if turn.transaction is not None:
+                self.in_transactions[len(self.log)] = (turn.transaction, turn.timestamp_ms)
             self.log.append((encode_key(record.key), value))
-            self.lines.append(f"{at}write {render_record(record, self.hidden)}")
+            within = "" if turn.transaction is None else f" in {turn.transaction.id}:{turn.transaction.epoch}"
+            self.lines.append(f"{at}write{within} {render_record(record, self.hidden)}")
+        for marker in turn.markers:
+            self.markers.setdefault(len(self.log), []).append(Marked(marker, turn.timestamp_ms))
+            decision = "commit" if marker.is_commit else "abort"
+            self.lines.append(f"{at}mark {decision} of {marker.producer_id}:{marker.producer_epoch}")
         self.rebalances += turn.counted
         for answer in turn.answers:
             token = str(answer.token)
             client = self.waiting.pop(token)
+            if isinstance(answer.response, VerificationGuard):
+                self.lines.append(f"{at}{client} < guard {answer.response.number}")
+                continue
             message_codec(*self._versions[token]).encode_response(1, answer.response)  # which fails if it cannot be
             self.on_answer(self, client, answer.response)
             self.lines.append(f"{at}{client} < {render_response(answer.response, self.hidden)}")
@@ -173,12 +206,19 @@ class Scene:
         """Go on with a coordinator that knows what was stored and nothing else."""
         self.waiting.clear()
         self.shard = self._new_shard()
-        for key_bytes, value_bytes in self.log:
-            key = decode_key(key_bytes)
-            assert key is not None, "all that we write can be read"
-            value = None if value_bytes is None else decode_value(key, value_bytes)
-            self.shard.replay(CoordinatorRecord(key, value))
+        for number, (key_bytes, value_bytes) in enumerate(self.log):
+            self._replay_markers(number)
+            stored: Stored = (key_bytes, value_bytes)
+            if number in self.in_transactions:
+                assert value_bytes is not None
+                stored = InTransaction(key_bytes, value_bytes, *self.in_transactions[number])
+            replay(self.shard, stored)
+        self._replay_markers(len(self.log))
         self.take(self.shard.loaded(self.now_ms))
+
+    def _replay_markers(self, number: int) -> None:
+        for each in self.markers.get(number, ()):
+            replay(self.shard, each)
 
     def _show_groups(self) -> None:
         shown = {group_id: self.describe_group(group) for group_id, group in sorted(self.shard.groups.items())}
@@ -324,7 +364,14 @@ def read_transcript(text: str) -> list[Step]:
     return steps
 
 
-def check_transcript(path: Path, scene: Scene) -> None:
+class Runs(Protocol):
+    """A scene of any kind."""
+
+    def run(self, commands: list[str]) -> list[str]:
+        """Carry out a step and return its outcome."""
+
+
+def check_transcript(path: Path, scene: Runs) -> None:
     """Carry a transcript out and compare every outcome, or write the outcomes down."""
     steps = read_transcript(path.read_text(encoding="utf-8"))
     outcomes = [scene.run(step.commands) for step in steps]

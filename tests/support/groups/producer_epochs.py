@@ -1,7 +1,7 @@
 """Who wrote `__consumer_offsets`, read from the brokers' files: one owner of a shard after the other, and none twice.
 
 An owner writes under a producer id and epoch of its own. Once a later owner has written, a batch of an earlier one
-would be the late write of a coordinator that was fenced.
+would be the late write of a coordinator that was fenced. Batches of transactions have those of their producers.
 """
 
 import struct
@@ -15,6 +15,8 @@ LENGTH_COVERS_FROM = 12
 _BASE_OFFSET_AND_LENGTH = struct.Struct(">qi")
 _PRODUCER = struct.Struct(">qh")
 _PRODUCER_FROM = 43
+_ATTRIBUTES_LOW_BYTE = 22
+_TRANSACTIONAL = 0x10
 
 
 class Owner(NamedTuple):
@@ -61,5 +63,6 @@ def _owners(partition: Path) -> Iterator[tuple[int, Owner]]:
         position = 0
         while position + HEADER_BYTES <= len(content):
             offset, length = _BASE_OFFSET_AND_LENGTH.unpack_from(content, position)
-            yield offset, Owner(*_PRODUCER.unpack_from(content, position + _PRODUCER_FROM))
+            if not content[position + _ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL:
+                yield offset, Owner(*_PRODUCER.unpack_from(content, position + _PRODUCER_FROM))
             position += LENGTH_COVERS_FROM + length

@@ -2,6 +2,8 @@
 
 Every turn is checked: each of its records fits into a batch, offsets all into one; each answer is for a request that
 waits; every record can be read again. `restart` goes on with another shard that has replayed the bytes.
+
+Records and ends of transactions are kept as what they are; `transactional_offsets` has what asks for them.
 """
 
 import struct
@@ -9,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from kio.index import load_request_schema
@@ -18,6 +20,7 @@ from kio.static.protocol import Entity
 
 from ottla_core.cluster.state.model import ClusterState, PartitionState, Topic
 from ottla_core.wire import group_responses as api
+from ottla_core.wire.control_records import TransactionMarker
 from ottla_core.wire.conversion import item_type, message_of
 from ottla_core.wire.messages import message_codec
 from ottla_core.wire.records import Record, encode_batch
@@ -32,11 +35,13 @@ from ottla_group_coordinator.records import (
     encode_key,
     encode_value,
 )
-from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Turn
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord, TransactionProducer, Turn, VerificationGuard
 from ottla_group_coordinator.settings import GroupSettings
 from ottla_group_coordinator.shard import GroupShard
 
 START_MS = 1_700_000_000_000
+PARTITION = 7
+"""The partition of `__consumer_offsets` that the shard is."""
 FIRST_COMMIT_WITH_TOPIC_IDS = 10
 FIRST_FETCH_WITH_GROUPS = 8
 
@@ -66,12 +71,31 @@ def cluster_of(topics: Mapping[str, tuple[int, int]], *, deleted: Mapping[UUID, 
     )
 
 
+class InTransaction(NamedTuple):
+    """A record that was stored in a transaction."""
+
+    key: bytes
+    value: bytes
+    producer: TransactionProducer
+    timestamp_ms: int
+
+
+class Marked(NamedTuple):
+    """The end of a transaction that was stored."""
+
+    marker: TransactionMarker
+    timestamp_ms: int
+
+
+Stored = tuple[bytes, bytes | None] | InTransaction | Marked
+
+
 @dataclass
 class ShardUnderTest:
     """A shard with its log and its clients.
 
     Attributes:
-        log: keys and values as they were stored.
+        log: what was stored; keys and values where they count at once.
         waiting: API and version of the requests that are not answered, by token.
         answers: what came for each token.
         turn_records: what the last turn wrote.
@@ -80,7 +104,7 @@ class ShardUnderTest:
     settings: GroupSettings = field(default_factory=GroupSettings)
     state: ClusterState = field(default_factory=ClusterState)
     now_ms: int = START_MS
-    log: list[tuple[bytes, bytes | None]] = field(default_factory=list)
+    log: list[Stored] = field(default_factory=list)
     waiting: dict[int, tuple[int, int]] = field(default_factory=dict)
     answers: dict[int, Any] = field(default_factory=dict)
     turn_records: list[CoordinatorRecord] = field(default_factory=list)
@@ -101,8 +125,8 @@ class ShardUnderTest:
         shard = GroupShard(
             settings=self.settings, cluster_state=self.state, draw_uuid=lambda: UUID(int=next(self._uuids))
         )
-        for key_bytes, value_bytes in self.log:
-            shard.replay(CoordinatorRecord(*read_record(key_bytes, value_bytes)))
+        for stored in self.log:
+            replay(shard, stored)
         return shard
 
     def send(
@@ -114,6 +138,7 @@ class ShardUnderTest:
         client_id: str = "app",
         only_forward: bool = False,
         sets_all_back: bool = False,
+        verification_guard: int | None = None,
     ) -> int:
         """Send a request and return its token."""
         token = next(self._tokens)
@@ -127,6 +152,8 @@ class ShardUnderTest:
             message=message,
             only_forward=only_forward,
             sets_all_back=sets_all_back,
+            verification_guard=verification_guard,
+            partition=PARTITION,
         )
         self._take(self.shard.handle(request, self.now_ms))
         return token
@@ -139,9 +166,17 @@ class ShardUnderTest:
         *,
         only_forward: bool = False,
         sets_all_back: bool = False,
+        verification_guard: int | None = None,
     ) -> Any:
-        """Send a request that is answered at once, and return the response."""
-        token = self.send(api_key, api_version, message, only_forward=only_forward, sets_all_back=sets_all_back)
+        """Send a request that is answered at once, and return the response, or the guard in its place."""
+        token = self.send(
+            api_key,
+            api_version,
+            message,
+            only_forward=only_forward,
+            sets_all_back=sets_all_back,
+            verification_guard=verification_guard,
+        )
         return self.answers[token]
 
     def ask_with(self, api_key: int, api_version: int, **values: object) -> Any:
@@ -176,16 +211,36 @@ class ShardUnderTest:
             assert self._fits(stored), "offsets are stored together"
         for record, (key_bytes, value_bytes) in zip(turn.records, stored, strict=True):
             assert read_record(key_bytes, value_bytes) == tuple(record)
-        self.log += stored
+        assert not (turn.records and turn.markers), "a turn writes records, or ends transactions"
+        if turn.transaction is None:
+            self.log += stored
+        for key_bytes, value_bytes in stored if turn.transaction is not None else ():
+            assert value_bytes is not None, "nothing is deleted in a transaction"
+            assert turn.transaction is not None
+            self.log.append(InTransaction(key_bytes, value_bytes, turn.transaction, turn.timestamp_ms))
+        self.log += [Marked(marker, turn.timestamp_ms) for marker in turn.markers]
         for token, response in turn.answers:
             assert isinstance(token, int)
             codec = message_codec(*self.waiting.pop(token))
-            codec.encode_response(1, response)
+            if not isinstance(response, VerificationGuard):
+                codec.encode_response(1, response)
             self.answers[token] = response
 
     def _fits(self, stored: list[tuple[bytes, bytes | None]]) -> bool:
         batch = encode_batch([Record(index, self.now_ms, *record) for index, record in enumerate(stored)])
         return len(batch) <= self.settings.batch_bytes_max
+
+
+def replay(shard: GroupShard, stored: Stored) -> None:
+    """Apply what was stored, as a load does."""
+    if isinstance(stored, Marked):
+        shard.replay_marker(*stored)
+    elif isinstance(stored, InTransaction):
+        shard.replay_producer(stored.producer, stored.timestamp_ms)
+        record = CoordinatorRecord(*read_record(stored.key, stored.value))
+        shard.replay_in_transaction(record, stored.producer)
+    else:
+        shard.replay(CoordinatorRecord(*read_record(*stored)))
 
 
 def read_record(key_bytes: bytes, value_bytes: bytes | None) -> tuple[RecordKey, RecordValue | None]:

@@ -85,7 +85,7 @@ def test_a_consumer_reads_up_to_the_high_watermark_and_a_follower_to_the_end(par
 def test_a_consumer_of_committed_records_reads_up_to_the_last_stable_offset(
     partitions: ReadablePartitions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is the high watermark until there are transactions, so the test says where it is."""
+    """The test says where it is; `test_transactional_partitions.py` has transactions."""
     partition, size = filled(partitions, batches=3)
     assert partition.last_stable_offset == partition.log.high_watermark == 3
     append(partition)

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 from kio.schema.delete_records.v2 import request as delete_records
+from kio.schema.describe_producers.v0 import request as describe_producers
 from kio.schema.describe_topic_partitions.v0 import request as describe_topic_partitions
 from kio.schema.errors import ErrorCode
 from kio.schema.list_offsets.v4 import request as old_list_offsets
@@ -26,6 +27,7 @@ from ottla_core.errors import NotLeaderOrFollower
 from ottla_core.topic_partition import TopicPartition
 from tests.support.broker.broker_parts import ask, broker_of
 from tests.support.broker.partition_logs import NOW_MS, batch_of, open_log
+from tests.support.broker.transactional_logs import end, write
 from tests.support.clients.raw_requests import DEBUGGER, LATEST, TIMEOUT, produce_request, produced
 from tests.support.groups.group_cluster import BROKER, StatedFeed, broker_member
 
@@ -103,20 +105,34 @@ async def test_to_consumers_a_partition_ends_at_the_high_watermark_and_to_replic
     assert await leader.end_offset(replica_id=DEBUGGER) == (ErrorCode.none, 2)
 
 
-async def test_to_consumers_of_committed_records_a_partition_ends_at_the_last_stable_offset(
-    leader: Leader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for value in (b"a", b"b", b"c"):
+async def test_to_consumers_of_committed_records_a_partition_ends_at_the_last_stable_offset(leader: Leader) -> None:
+    log = leader.partition.log
+    write(log, b"a", producer=(7, 0, 0), leader_epoch=4, replicated=False)
+    for value in (b"b", b"c"):
         await ask(leader.broker, produce_request(TOPIC, batch_of(value), acks=1))
     leader.follower_fetches(2)
-    assert await leader.end_offset(isolation_level=READ_COMMITTED) == (ErrorCode.none, 2)
-
-    monkeypatch.setattr(Partition, "last_stable_offset", 0)
     assert await leader.end_offset(isolation_level=READ_COMMITTED) == (ErrorCode.none, 0)
     assert await leader.end_offset() == (ErrorCode.none, 2)
     assert await leader.end_offset(isolation_level=READ_COMMITTED, replica_id=FOLLOWER) == (ErrorCode.none, 3)
     assert await leader.end_offset(isolation_level=READ_COMMITTED, timestamp=0) == (ErrorCode.none, -1)
     assert await leader.end_offset(timestamp=0) == (ErrorCode.none, 0)
+
+    end(log, 7, 0, commit=True, leader_epoch=4, replicated=False)
+    leader.follower_fetches(4)
+    assert await leader.end_offset(isolation_level=READ_COMMITTED) == (ErrorCode.none, 4)
+    assert await leader.end_offset(isolation_level=READ_COMMITTED, timestamp=0) == (ErrorCode.none, 0)
+
+
+async def test_producers_are_described_with_their_open_transactions(leader: Leader) -> None:
+    log = leader.partition.log
+    write(log, b"a", producer=(7, 2, 0), leader_epoch=4)
+    end(log, 7, 2, commit=True, coordinator_epoch=5, leader_epoch=4)
+    write(log, b"b", producer=(7, 2, 1), leader_epoch=4)
+    topics = (describe_producers.TopicRequest(name=TopicName(TOPIC), partition_indexes=(i32(0),)),)
+    answer = await ask(leader.broker, describe_producers.DescribeProducersRequest(topics=topics))
+    (producer,) = answer.topics[0].partitions[0].active_producers
+    assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (7, 2, 1)
+    assert (producer.coordinator_epoch, producer.current_txn_start_offset) == (5, 2)
 
 
 async def test_a_follower_shows_its_log_only_to_who_debugs(leader: Leader) -> None:

@@ -82,6 +82,8 @@ def test_topics_get_as_many_copies_as_there_are_brokers_up_to_three(brokers, rep
     broker = properties(made, f"broker-{brokers}")
     assert broker["default.replication.factor"] == str(replicas)
     assert broker["offsets.topic.replication.factor"] == str(replicas)
+    assert broker["transaction.state.log.replication.factor"] == str(replicas)
+    assert broker["transaction.state.log.min.isr"] == str(in_sync)
     assert broker["min.insync.replicas"] == str(in_sync)
     controller = properties(made, "controller-1")
     assert controller["default.replication.factor"] == str(replicas)

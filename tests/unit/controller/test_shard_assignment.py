@@ -10,10 +10,12 @@ from ottla_controller.shard_assignment import (
     PRODUCER_EPOCH_MAX,
     needs_examination,
     reassigned_shards,
+    sharded_topics,
     with_producer_ids,
 )
+from ottla_core.cluster.state.features import OTTLA_VERSION, TRANSACTION_LEVEL, FinalizedFeatures
 from ottla_core.cluster.state.model import NO_COORDINATOR, NO_EPOCH, ClusterState, Member, Role, Shard, Topic
-from ottla_core.shards import GROUP_TOPIC
+from ottla_core.shards import GROUP_TOPIC, TRANSACTION_TOPIC
 from ottla_core.topic_partition import TopicPartition
 
 OTHER_TOPIC = "__other"
@@ -145,6 +147,18 @@ def test_only_coordinators_shards_and_their_topic_are_a_reason_to_look() -> None
     assert needs_examination(before, replace(before, coordinators=live("1@11")))
     assert needs_examination(before, replace(before, shards=owned("1@10")))
     assert needs_examination(before, replace(before, topics={GROUP_TOPIC: topic({"retention.ms": "1"})}))
+
+
+def test_shards_of_transactions_have_owners_once_every_coordinator_knows_them() -> None:
+    topics = {name: replace(topic({}), name=name) for name in (GROUP_TOPIC, TRANSACTION_TOPIC, "other")}
+    before = ClusterState(
+        topics=topics, features=FinalizedFeatures(levels={OTTLA_VERSION: TRANSACTION_LEVEL - 1}), shards={}
+    )
+    after = replace(before, features=FinalizedFeatures(levels={OTTLA_VERSION: TRANSACTION_LEVEL}))
+    assert [each.name for each in sharded_topics(before)] == [GROUP_TOPIC]
+    assert [each.name for each in sharded_topics(after)] == [GROUP_TOPIC, TRANSACTION_TOPIC]
+    assert needs_examination(before, after)
+    assert sharded_topics(replace(after, topics={})) == []
 
 
 def test_each_topic_is_shared_out_by_itself() -> None:

@@ -8,6 +8,7 @@ from ottla_core.config import load_config
 from ottla_core.errors import ConfigurationError
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.settings import GroupSettings
+from ottla_group_coordinator.transactions.settings import TransactionSettings
 
 NOT_CONFIGURABLE = {"new_member_join_timeout_ms", "batch_bytes_max"}
 CHANGED = {
@@ -90,3 +91,20 @@ def test_help_names_and_describes_every_setting(capsys: pytest.CaptureFixture[st
     shown = capsys.readouterr().out
     assert all(f"  {key} (" in shown for key in GroupCoordinatorConfig.fields_by_key())
     assert all(described.description.endswith(".") for described in GroupCoordinatorConfig.described_keys())
+
+
+def test_settings_of_transactions_reach_their_rules() -> None:
+    config = GroupCoordinatorConfig.model_validate(
+        {
+            "node.id": 1,
+            "transaction.max.timeout.ms": 1,
+            "transactional.id.expiration.ms": 2,
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": 3,
+            "transaction.remove.expired.transaction.cleanup.interval.ms": 4,
+            "transaction.two.phase.commit.enable": True,
+        }
+    )
+    assert config.transaction_settings() == TransactionSettings(
+        max_timeout_ms=1, expiration_ms=2, abort_check_ms=3, expiration_check_ms=4, two_phase_commit=True
+    )
+    assert GroupCoordinatorConfig.model_validate({"node.id": 1}).transaction_settings() == TransactionSettings()

@@ -60,6 +60,8 @@ NO_SETTINGS = {
     "ottla.plugins": "a group of entry points",
     "max.request.size": "a setting of Java's clients",
     "processing.guarantee": "a setting of Kafka Streams",
+    "kafka-transactions.sh": "a tool",
+    "transaction.version": "a feature",
     "cluster-state.behind": "a file of a log directory",
 }
 

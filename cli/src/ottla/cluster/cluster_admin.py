@@ -388,6 +388,15 @@ class ClusterAdmin:
         )
         _check(response.error_code, response.error_message)
 
+    def ask_broker(self, broker: BrokerView, request: Any) -> Any:
+        """Return one broker's answer to a request of the newest class.
+
+        Raises:
+            Unreachable: it does not answer.
+            CommandError: it does not let this client in, or has no such API.
+        """
+        return self._connections.ask_broker(broker, request)
+
     def ask(self, request: Any) -> Any:
         """Return any broker's answer to a request of the newest class.
 

@@ -87,7 +87,7 @@ def downgrade(
 
     [bold]Examples[/bold]
 
-      ottla cluster features downgrade ottla.version=1
+      ottla cluster features downgrade ottla.version=1 transaction.version=0
     """
     wanted = parse_levels(levels)
     with cluster_admin(bootstrap, properties) as admin:

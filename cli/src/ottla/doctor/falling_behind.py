@@ -14,7 +14,18 @@ STANDING_FLOWS = ("DEGRADED", "FAILED")
 
 def progress(facts: Facts) -> list[Finding]:
     """Return what stands still or falls behind while the brokers work."""
-    return [*_groups(facts), *_links(facts), *_flows(facts), *_levels(facts)]
+    return [*_hanging(facts), *_groups(facts), *_links(facts), *_flows(facts), *_levels(facts)]
+
+
+def _hanging(facts: Facts) -> Iterator[Finding]:
+    for each in facts.hanging:
+        topic, index = each.partition
+        yield Finding(
+            Harm.UNAVAILABLE, "transaction-hangs", f"{topic}-{index}",
+            f"a transaction of producer {each.producer_id} is open from offset {each.start_offset} on, and no"
+            " coordinator will end it: nobody who reads committed records gets further",
+            f"ottla transaction abort {topic} {index} --start-offset {each.start_offset} --yes",
+        )  # fmt: skip
 
 
 def _groups(facts: Facts) -> Iterator[Finding]:
@@ -62,24 +73,29 @@ def _flows(facts: Facts) -> Iterator[Finding]:
 
 
 def _levels(facts: Facts) -> Iterator[Finding]:
-    """Tell of brokers of several releases, or of a level that all have and nobody has raised."""
-    features = {name for ranges in facts.supported_levels.values() for name in ranges}
-    for name in sorted(features):
+    """Tell of brokers of several releases, and of levels that all have and nobody has raised."""
+    older: dict[tuple[int, ...], list[str]] = {}
+    not_raised: dict[str, str] = {}
+    for name in sorted({name for ranges in facts.supported_levels.values() for name in ranges}):
         highest = {broker: ranges.get(name, (0, 0))[1] for broker, ranges in facts.supported_levels.items()}
-        level = facts.levels.get(name, 0)
-        if len(set(highest.values())) > 1:
-            older = sorted(broker for broker, each in highest.items() if each < max(highest.values()))
-            yield Finding(
-                Harm.ADVICE, "releases-differ", f"broker {', '.join(map(str, older))}",
-                f"older than the others: {name} can be at level {max(highest.values())} when all brokers have it",
-                "ottla cluster features show",
-            )  # fmt: skip
-        elif level < min(highest.values()):
-            yield Finding(
-                Harm.ADVICE, "level-not-raised", f"feature {name}",
-                f"the cluster is at level {level}, though all brokers have level {min(highest.values())}",
-                "ottla cluster features upgrade --dry-run",
-            )  # fmt: skip
+        newest, common = max(highest.values()), min(highest.values())
+        if newest > common:
+            brokers = tuple(sorted(broker for broker, each in highest.items() if each < newest))
+            older.setdefault(brokers, []).append(f"{name} can be at level {newest}")
+        elif (level := facts.levels.get(name, 0)) < common:
+            not_raised[name] = f"level {level} of {name}, though all brokers have level {common}"
+    for brokers, levels in older.items():
+        yield Finding(
+            Harm.ADVICE, "releases-differ", f"broker {', '.join(map(str, brokers))}",
+            f"older than the others: {' and '.join(levels)} when all brokers have it",
+            "ottla cluster features show",
+        )  # fmt: skip
+    if not_raised:
+        yield Finding(
+            Harm.ADVICE, "level-not-raised", f"feature {', '.join(not_raised)}",
+            f"the cluster is at {' and at '.join(not_raised.values())}",
+            "ottla cluster features upgrade --dry-run",
+        )  # fmt: skip
 
 
 def _named(places: list[str]) -> str:

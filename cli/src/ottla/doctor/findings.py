@@ -8,6 +8,7 @@ from typing import Any
 from ottla.cluster.cluster_view import ClusterView, Move, PartitionView
 from ottla.doctor.etcd_members import EtcdMember
 from ottla.local.cluster_report import ClusterReport
+from ottla.transactions.transaction_view import OpenTransaction
 from ottla_core.topic_partition import TopicPartition
 
 NAMED_MAX = 5
@@ -108,6 +109,7 @@ class Facts:
         failed_directories: log directories that brokers cannot use.
         groups: the places of consumer groups that are behind the ends of logs.
         links: what partitions of links are doing.
+        hanging: transactions that nobody will end.
         levels: the cluster's levels of features.
         supported_levels: by broker, the lowest and the highest level that it has of each.
     """
@@ -127,6 +129,7 @@ class Facts:
     failed_directories: Mapping[int, Sequence[str]] = field(default_factory=dict)
     groups: Sequence[GroupPlace] = ()
     links: Sequence[LinkPlace] = ()
+    hanging: Sequence[OpenTransaction] = ()
     levels: Mapping[str, int] = field(default_factory=dict)
     supported_levels: Mapping[int, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
 

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ottla.cluster.broker_connections import UnsupportedApi
 from ottla.cluster.cluster_connection import cluster_admin
 from ottla.cluster.cluster_view import BrokerView, ClusterView, LogDirectoryView, Move
 from ottla.connect.connect_client import ConnectClient
@@ -23,12 +24,16 @@ from ottla.local.cluster_report import ClusterReport
 from ottla.local.secure_plan import TLS_FOLDER
 from ottla.local.shutdown import look_at
 from ottla.mirror.mirror_client import MirrorClient
+from ottla.transactions.transaction_admin import hanging_transactions
+from ottla.transactions.transaction_view import OpenTransaction
 from ottla_core.topic_partition import TopicPartition
 
 WITHIN_S = 10.0
 ENDS_SOON = timedelta(days=30)
 ROOM_FOR_OTHERS_S = 1.0
 """By how much brokers that do not answer are given up before the question to all of them is."""
+TRANSACTION_TIMEOUT_MAX_MS = 15 * 60 * 1000
+"""What `transaction.max.timeout.ms` is unless it is set."""
 GROUPS_TOPIC = "__consumer_offsets"
 Answer = TypeVar("Answer")
 
@@ -124,6 +129,7 @@ def _of_brokers(
         ("copies", "settings and moves", lambda: _copies(view, bootstrap, properties)),
         ("groups", "groups", lambda: groups_behind(bootstrap, properties)),
         ("links", "links", lambda: linked_places(bootstrap, properties)),
+        ("hanging", "transactions", lambda: _hanging(view, bootstrap, properties)),
         ("levels", "levels of features", lambda: _levels(bootstrap, properties)),
         ("deciders", "controllers and coordinators", lambda: _deciders(view, bootstrap, properties)),
         ("clocks", "", lambda: _broker_clocks(view, bootstrap, properties)),
@@ -144,6 +150,7 @@ def _of_brokers(
         failed_directories={broker: paths for broker, paths in failed.items() if paths},
         groups=answers["groups"] or [],
         links=answers["links"] or [],
+        hanging=answers["hanging"] or [],
         levels=levels,
         supported_levels=supported,
         clocks=[*facts.clocks, *(answers["clocks"] or [])],
@@ -211,6 +218,15 @@ def _levels(
 ) -> tuple[dict[str, int], dict[int, dict[str, tuple[int, int]]]]:
     with cluster_admin(bootstrap, properties) as admin:
         return admin.features()
+
+
+def _hanging(view: ClusterView, bootstrap: str, properties: Sequence[str] | None) -> list[OpenTransaction]:
+    """Return the transactions that hang; of clusters that cannot be asked for transactions there are none."""
+    with cluster_admin(bootstrap, properties) as admin:
+        try:
+            return hanging_transactions(admin, view, view.partitions, timeout_max_ms=TRANSACTION_TIMEOUT_MAX_MS)
+        except UnsupportedApi:
+            return []
 
 
 def _deciders(view: ClusterView, bootstrap: str, properties: Sequence[str] | None) -> tuple[bool | None, bool | None]:

@@ -440,7 +440,7 @@ def _broker_properties(
         "log.dirs": str(directory.data_of(process_name("broker", node_id))),
         **secured,
         **_replication_defaults(options),
-        "offsets.topic.replication.factor": str(default_replicas(options.brokers)),
+        **_coordinator_topics(options),
     }
     if options.racks:
         properties["broker.rack"] = options.racks[(node_id - 1) % len(options.racks)]
@@ -460,6 +460,16 @@ def _replication_defaults(options: ClusterOptions) -> dict[str, str]:
     """Return what holds for topics that say nothing else: of three brokers, any can be lost."""
     replicas = default_replicas(options.brokers)
     return {"default.replication.factor": str(replicas), "min.insync.replicas": str(max(1, replicas - 1))}
+
+
+def _coordinator_topics(options: ClusterOptions) -> dict[str, str]:
+    """Return how many copies the topics of groups and of transactions have: as many as other topics."""
+    replicas = default_replicas(options.brokers)
+    return {
+        "offsets.topic.replication.factor": str(replicas),
+        "transaction.state.log.replication.factor": str(replicas),
+        "transaction.state.log.min.isr": str(max(1, replicas - 1)),
+    }
 
 
 def _variable_of(key: str) -> str:

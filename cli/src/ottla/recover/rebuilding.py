@@ -16,11 +16,19 @@ from ottla_core.cluster.state import codec
 from ottla_core.cluster.state.codec import TopicRecord
 from ottla_core.cluster.state.model import NO_LEADER, PartitionState
 from ottla_core.cluster.state.recovery_facts import LogFacts
-from ottla_core.shards import GROUP_TOPIC
+from ottla_core.shards import GROUP_TOPIC, TRANSACTION_TOPIC
 
 KEPT_FOR_EVER: Mapping[str, str] = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 """Settings of a topic whose own are lost: nothing may be deleted before somebody has said what may."""
-GROUP_TOPIC_CONFIGS: Mapping[str, str] = {"cleanup.policy": "compact", "compression.type": "producer"}
+COORDINATOR_TOPIC_CONFIGS: Mapping[str, Mapping[str, str]] = {
+    GROUP_TOPIC: {"cleanup.policy": "compact", "compression.type": "producer"},
+    TRANSACTION_TOPIC: {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": "2",
+        "unclean.leader.election.enable": "false",
+    },
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,18 +96,22 @@ def _all_logs(partitions: Mapping[int, Logs]) -> Iterable[LogFacts]:
 
 
 def _rebuild(draft: RecoveryDraft, name: str, topic_id: UUID, partitions: Mapping[int, Logs], known: Known) -> None:
-    configs = GROUP_TOPIC_CONFIGS if name == GROUP_TOPIC else KEPT_FOR_EVER
+    configs = COORDINATOR_TOPIC_CONFIGS.get(name, KEPT_FOR_EVER)
     count = 1 + max([*partitions, *(index for topic, index in known.inspected.unread if topic == name)])
     for index in range(count):
         _add_partition(draft, name, (topic_id, index), partitions, known)
     record = TopicRecord(id=topic_id, partition_count=count, configs=configs)
     draft.entries[f"topics/{name}"] = codec.encode_topic(record)
     draft.rebuilt.append(name)
-    if name == GROUP_TOPIC and not known.has_state:
+    if name in COORDINATOR_TOPIC_CONFIGS and not known.has_state:
+        keeps, setting = (
+            ("groups", "offsets.topic.num.partitions")
+            if name == GROUP_TOPIC
+            else ("transactional ids", "transaction.state.log.num.partitions")
+        )
         draft.notes.append(
-            f"{name} has {count} partition{'s' * (count > 1)} by its logs. If it had more, groups are looked for in "
-            "other ones than theirs: see that all brokers were inspected, and whether offsets.topic.num.partitions "
-            "says the same"
+            f"{name} has {count} partition{'s' * (count > 1)} by its logs. If it had more, {keeps} are looked for in "
+            f"other ones than theirs: see that all brokers were inspected, and whether {setting} says the same"
         )
 
 

@@ -32,6 +32,7 @@ NO_SESSION = 0
 _PARTITION_V4 = struct.Struct(">ihqq")
 _PARTITION_V5 = struct.Struct(">ihqqq")
 _PARTITION_V12 = struct.Struct(">ihqqqBi")
+_ABORTED = struct.Struct(">qq")
 _THROTTLE_ERROR_SESSION = struct.Struct(">ihi")
 _DIVERGING_EPOCH = struct.Struct(">iq")
 _DIVERGING_EPOCH_TAG = 0
@@ -55,10 +56,11 @@ class PartitionFetched(Generic[Records]):
 
     Attributes:
         read_committed: whether the reader asked for committed records only; it then gets a list of aborted
-            transactions, though an empty one.
+            transactions, if only an empty one.
         diverging_epoch: epoch and end offset up to which the reader's log agrees, if it does not agree throughout.
         current_leader: set where this broker is not the leader.
         preferred_replica: the replica that the reader had better read from, if it is another one (KIP-392).
+        aborted: producer id and first offset of the aborted transactions among the records, in order of the offsets.
     """
 
     index: int
@@ -71,6 +73,7 @@ class PartitionFetched(Generic[Records]):
     diverging_epoch: tuple[int, int] | None = None
     current_leader: CurrentLeader | None = None
     preferred_replica: int = NO_PREFERRED_REPLICA
+    aborted: Sequence[tuple[int, int]] = ()
 
 
 def encode_fetch_response(
@@ -128,9 +131,11 @@ def encode_fetch_response(
 
 
 def _encode_before_records(version: int, fetched: PartitionFetched[Records]) -> bytes:
-    """Return a partition up to the length of its records; there are no aborted transactions to list yet."""
+    """Return a partition up to the length of its records."""
     size = 0 if fetched.records is None else fetched.records.size
     if version >= 12:
+        if fetched.aborted:
+            return _encode_aborting(fetched) + unsigned_varint(size + 1)
         return _PARTITION_V12.pack(
             fetched.index,
             fetched.error_code,
@@ -142,9 +147,26 @@ def _encode_before_records(version: int, fetched: PartitionFetched[Records]) -> 
         ) + unsigned_varint(size + 1)
     common = (fetched.index, fetched.error_code, fetched.high_watermark, fetched.last_stable_offset)
     fixed = _PARTITION_V4.pack(*common) if version == 4 else _PARTITION_V5.pack(*common, fetched.log_start_offset)
-    aborted = array_length(0, flexible=False) if fetched.read_committed else null_array(flexible=False)
+    aborted = null_array(flexible=False)
+    if fetched.read_committed:
+        aborted = array_length(len(fetched.aborted), flexible=False) + b"".join(
+            [_ABORTED.pack(*transaction) for transaction in fetched.aborted]
+        )
     preferred_replica = INT32.pack(fetched.preferred_replica) if version >= 11 else b""
     return fixed + aborted + preferred_replica + INT32.pack(size)
+
+
+def _encode_aborting(fetched: PartitionFetched[Records]) -> bytes:
+    """Return a partition of version 12 and later, in which transactions were aborted, up to the records' length."""
+    common = (fetched.index, fetched.error_code, fetched.high_watermark, fetched.last_stable_offset)
+    return b"".join(
+        [
+            _PARTITION_V5.pack(*common, fetched.log_start_offset),
+            array_length(len(fetched.aborted), flexible=True),
+            *[_ABORTED.pack(*transaction) + NO_TAGGED_FIELDS for transaction in fetched.aborted],
+            INT32.pack(fetched.preferred_replica),
+        ]
+    )
 
 
 def _encode_tagged_fields(fetched: PartitionFetched[Records]) -> bytes:

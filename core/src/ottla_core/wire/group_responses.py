@@ -1,4 +1,4 @@
-"""The response that refuses a group request: the error in every place where its API and version keep one. Pure.
+"""The response that refuses a request for a coordinator: the error wherever its API and version keep one. Pure.
 
 Most APIs of groups have one error code for the whole response. Others have one per group, and OffsetCommit and the
 older OffsetFetch one per partition, so that the answer has to name all that was asked for.
@@ -17,6 +17,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import Entity
 
 from ottla_core.errors import KafkaError
+from ottla_core.wire import transaction_responses
 from ottla_core.wire.conversion import item_type, message_of
 
 FIND_COORDINATOR = 10
@@ -60,13 +61,14 @@ def error_response(api_key: int, api_version: int, message: Entity, error: Kafka
     """Return the response that refuses a request as a whole.
 
     Args:
-        api_key: one of the APIs above.
+        api_key: one of the APIs above, or of those in `transaction_responses`.
         api_version: the version of the request, and of the response.
         message: the request, in kio's class of that version.
         error: why it is refused; its message goes along where the response has room for one.
     """
     response: Response = load_response_schema(api_key, api_version)
     code = UNDERSTOOD_INSTEAD.get((api_key, error.code), error.code)
+    code = transaction_responses.understood_code(api_key, api_version, code)
     values = _PLACES[api_key](response, api_version, message, {"error_code": code, "error_message": error.message})
     return message_of(response, **values)
 
@@ -151,6 +153,7 @@ _PLACES: Mapping[int, Place] = {
     OFFSET_DELETE: _at_top,
     CONSUMER_GROUP_HEARTBEAT: _at_top,
     CONSUMER_GROUP_DESCRIBE: _per_group("groups", "group_ids"),
+    **transaction_responses.PLACES,
 }
 
 GROUP_APIS = frozenset(_PLACES)

@@ -22,6 +22,7 @@ from kio.static.protocol import Entity, RequestPayload
 from ottla_core.errors import InvalidRequest
 from ottla_core.wire.bounds import ITEMS_MAX, bounds_checker, skip_tagged_fields
 from ottla_core.wire.conversion import convert
+from ottla_core.wire.described_transactions import DESCRIBE_TRANSACTIONS_KEY, DescribeTransactionsResponse
 from ottla_core.wire.links_messages import LINKS_KEY, LinksRequest, LinksResponse
 from ottla_core.wire.primitives import NO_TAGGED_FIELDS
 
@@ -194,6 +195,8 @@ def _request_type(api_key: int, version: int) -> type[RequestPayload]:
 def _response_type(api_key: int, version: int) -> type[Entity]:
     if api_key == LINKS_KEY:
         return LinksResponse
+    if api_key == DESCRIBE_TRANSACTIONS_KEY:
+        return DescribeTransactionsResponse
     return load_response_schema(api_key, version)
 
 

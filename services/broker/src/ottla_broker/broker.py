@@ -14,7 +14,7 @@ from ottla_broker.authorization import Authorization
 from ottla_broker.config import BrokerConfig
 from ottla_broker.connection import Connection
 from ottla_broker.fetch_sessions import FetchSessionCache
-from ottla_broker.groups.group_topic import GroupTopicCreation
+from ottla_broker.groups.coordinator_topics import CoordinatorTopicCreation
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.links.link_fetchers import LinkFetchers
 from ottla_broker.links.link_keeper_pool import LinkKeeperPool
@@ -32,6 +32,7 @@ from ottla_broker.replication.isr_updates import IsrUpdates
 from ottla_broker.sasl.logins import Logins
 from ottla_broker.telemetry.client_telemetry import ClientTelemetry
 from ottla_broker.topic_traffic import TrafficByTopic
+from ottla_broker.transactions.coordinator_requests import CoordinatorRequests
 from ottla_core.clock import Clock
 from ottla_core.cluster.controller_rpc.controller_client import ControllerClient
 from ottla_core.cluster.membership.membership import Membership
@@ -131,7 +132,9 @@ class Broker:
     refused_batches: RefusedBatches
     producer_ids: ProducerIds
     groups: GroupRelay
-    group_topic: GroupTopicCreation
+    group_topic: CoordinatorTopicCreation
+    transaction_topic: CoordinatorTopicCreation
+    transaction_coordinators: CoordinatorRequests
     telemetry: ClientTelemetry
     traffic: TrafficByTopic
     audit: AuditLog | None = None

@@ -227,6 +227,47 @@ class BrokerConfig(ClientControlConfig, ConsumerGroupSettings, ListenerConfig, R
         description="Size of a segment of __consumer_offsets, in bytes; small ones are sooner compacted and read.",
     )
 
+    transaction_state_log_num_partitions: int = Field(
+        50,
+        alias="transaction.state.log.num.partitions",
+        ge=1,
+        le=MAX_INT,
+        description="Partitions of __transaction_state when it is created; must not change afterwards.",
+    )
+    transaction_state_log_replication_factor: int = Field(
+        3,
+        alias="transaction.state.log.replication.factor",
+        ge=1,
+        le=32767,
+        description="Replicas of __transaction_state; it is not created while there are fewer brokers.",
+    )
+    transaction_state_log_min_isr: int = Field(
+        2,
+        alias="transaction.state.log.min.isr",
+        ge=1,
+        le=32767,
+        description="In-sync replicas that writes to __transaction_state need; all of them, if there are fewer.",
+    )
+    transaction_state_log_segment_bytes: int = Field(
+        100 * 1024 * 1024,
+        alias="transaction.state.log.segment.bytes",
+        ge=1,
+        le=MAX_INT,
+        description="Size of a segment of __transaction_state, in bytes; small ones are sooner compacted and read.",
+    )
+    add_partitions_to_txn_retry_backoff_ms: int = Field(
+        20,
+        alias="add.partitions.to.txn.retry.backoff.ms",
+        ge=1,
+        description="Milliseconds until a partition is added anew to a transaction whose predecessor still ends.",
+    )
+    add_partitions_to_txn_retry_backoff_max_ms: int = Field(
+        100,
+        alias="add.partitions.to.txn.retry.backoff.max.ms",
+        ge=0,
+        description="Milliseconds after which the producer has to come again itself.",
+    )
+
     topic_settings: Mapping[str, str] = Field(default_factory=dict, exclude=True)
     """The settings among `TOPIC_DEFAULT_KEYS` that were given, by their broker names."""
     config_providers: Mapping[str, str] = Field(default_factory=dict, exclude=True, repr=False)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ottla_broker.access import checks, group_checks
+from ottla_broker.access import checks, group_checks, transaction_checks
 from ottla_broker.access.auditing import audited
 from ottla_broker.access.checks import (
     in_handler,
@@ -29,6 +29,8 @@ from ottla_broker.connection import Connection
 from ottla_broker.group_requests import relay, relay_several
 from ottla_broker.groups.split_requests import GroupLists
 from ottla_broker.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
@@ -51,8 +53,10 @@ from ottla_broker.handlers import (
     describe_producers,
     describe_quorum,
     describe_topic_partitions,
+    describe_transactions,
     describe_user_scram_credentials,
     elect_leaders,
+    end_txn,
     expire_delegation_token,
     fetch,
     find_coordinator,
@@ -64,6 +68,7 @@ from ottla_broker.handlers import (
     list_groups,
     list_offsets,
     list_partition_reassignments,
+    list_transactions,
     metadata,
     offset_fetch,
     offset_for_leader_epoch,
@@ -72,8 +77,10 @@ from ottla_broker.handlers import (
     renew_delegation_token,
     sasl_authenticate,
     sasl_handshake,
+    txn_offset_commit,
     unregister_broker,
     update_features,
+    write_txn_markers,
 )
 from ottla_broker.long_requests import LONG_FRAME_BYTES, LongRequest
 from ottla_broker.outcome import Outcome
@@ -162,7 +169,7 @@ def _api(
 
 
 def _group_api(key: int, handler: Handler, check: Check, lists: Sequence[tuple[str, str]] = ()) -> tuple[int, Api]:
-    """Return the entry of an API whose requests go on to group coordinators."""
+    """Return the entry of an API whose requests go on to coordinators."""
     return _api(key, handler, check, keeps_frame=True, lists=lists)
 
 
@@ -218,7 +225,7 @@ APIS: Mapping[int, Api] = dict(
             on_each("topics", AclOperation.DELETE, ResourceKind.TOPIC, name_field),
             lists=[("topics", "topics")],
         ),
-        _api(22, init_producer_id.handle, checks.init_producer_id),
+        _group_api(22, init_producer_id.handle, transaction_checks.init_producer_id),
         _api(
             23,
             offset_for_leader_epoch.handle,
@@ -231,6 +238,11 @@ APIS: Mapping[int, Api] = dict(
             ),
             lists=[("topics", "topics")],
         ),
+        _group_api(24, add_partitions_to_txn.handle, in_handler),
+        _group_api(25, add_offsets_to_txn.handle, transaction_checks.add_offsets_to_txn),
+        _group_api(26, end_txn.handle, transaction_checks.end_txn),
+        _api(27, write_txn_markers.handle, on_cluster(AclOperation.CLUSTER_ACTION, AclOperation.ALTER)),
+        _group_api(28, txn_offset_commit.handle, in_handler, [("topics", "topics")]),
         _api(29, describe_acls.handle, on_cluster(AclOperation.DESCRIBE)),
         _api(30, create_acls.handle, on_cluster(AclOperation.ALTER)),
         _api(31, delete_acls.handle, on_cluster(AclOperation.ALTER)),
@@ -280,6 +292,13 @@ APIS: Mapping[int, Api] = dict(
             lists=[("topics", "topics")],
         ),
         _api(64, unregister_broker.handle, on_cluster(AclOperation.ALTER)),
+        _group_api(
+            65,
+            describe_transactions.handle,
+            transaction_checks.describe_transactions,
+            [("transactional_ids", "transaction_states")],
+        ),
+        _group_api(66, list_transactions.handle, in_handler),
         _frequent_group_api(68, relay, group_checks.consumer_group_heartbeat),  # ConsumerGroupHeartbeat
         _several_groups_api(69, group_checks.consumer_group_describe, "group_ids", "groups"),  # ConsumerGroupDescribe
         _api(71, get_telemetry_subscriptions.handle, open_to_all),

@@ -3,7 +3,8 @@
 A fetch looks at the dirty partitions of its session, which for a fetch without a session are all that it names. Each
 partition is checked (who may read it here, leader epochs, where the reader's log parts from this one) and read: up to
 the log's end for a follower, up to the high watermark for anybody else. That a follower asks for an offset tells that
-it has everything before; this is noted with the first look at what it asks.
+it has everything before; this is noted with the first look at what it asks. Readers of committed records are given
+records up to the last stable offset, and told which transactions among them were aborted; they leave those out.
 
 Source of the rules: Kafka's ReplicaManager and Partition.
 """
@@ -268,7 +269,10 @@ def _read(
     elif wanted.is_unrecorded and not claims_nothing and log.log_start_offset <= offset <= log.log_end_offset:
         partition.record_follower_fetch(follower, offset=offset, log_start_offset=asked.log_start_offset)
         wanted.is_unrecorded, wanted.followed = False, partition
-    return Found(wanted, partition, _outcome(partition, terms, records), is_behind)
+    outcome = _outcome(partition, terms, records)
+    if records is not None and terms.read_committed and follower is None:
+        outcome.aborted = log.aborted_in(offset, records)
+    return Found(wanted, partition, outcome, is_behind)
 
 
 def _outcome(

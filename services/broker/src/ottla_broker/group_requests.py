@@ -1,4 +1,6 @@
-"""What the handlers of the group APIs have in common: a request goes to the owner of the group it names.
+"""What the handlers of coordinators' APIs have in common: a request goes to the owner of the group it names.
+
+So do requests about transactions, by transactional id.
 
 A request that names one group is passed on as the client sent it, and the coordinator's frame is written through as
 it came. One that names several is passed on whole where one shard keeps them all, and otherwise in parts, one for
@@ -7,18 +9,19 @@ each shard, of which the answers are put together.
 
 import asyncio
 import functools
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from kio.static.protocol import Entity
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.groups.errors import NotCoordinator
+from ottla_broker.groups.errors import NotCoordinator, TransactionalIdRefused
 from ottla_broker.groups.relay import answer_or_raise
-from ottla_broker.groups.routing import shard_for
+from ottla_broker.groups.routing import shard_for, transaction_shard_for
 from ottla_broker.groups.split_requests import GroupLists, merge, split
 from ottla_broker.groups.topic_rights import RelayedClient
-from ottla_broker.outcome import Outcome, Parts
+from ottla_broker.outcome import Answer, Outcome, Parts
+from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import InvalidRequest, KafkaError, MessageTooLarge
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.group_id import GroupMessage
@@ -34,21 +37,54 @@ def relay(broker: Broker, request: Request) -> Outcome:
     return _relay_whole(broker, request, shard)
 
 
-def relay_several(broker: Broker, request: Request, lists: GroupLists) -> Outcome:
-    """Pass on a request that names several groups, to as many coordinators as keep them."""
+def relay_transactional(
+    broker: Broker, request: Request, transactional_id: str, *, fresh_producer_id: int | None = None
+) -> Answer | Awaitable[Answer]:
+    """Pass on a request about a transactional id, and answer what its coordinator answers.
+
+    Args:
+        broker: this one.
+        request: what is passed on.
+        transactional_id: the one that it is about.
+        fresh_producer_id: one that nobody has been given, if the coordinator may need it.
+    """
     try:
-        parts = split(request.message, lists, lambda group_id: shard_for(broker.state, group_id))
-    except NotCoordinator as error:
+        shard = transaction_shard_for(broker.state, transactional_id)
+    except (NotCoordinator, TransactionalIdRefused) as error:
+        return _refuse(request, error)
+    return _relay_whole(broker, request, shard, fresh_producer_id)
+
+
+def relay_several(
+    broker: Broker,
+    request: Request,
+    lists: GroupLists,
+    shard_of: Callable[[ClusterState, str], TopicPartition] = shard_for,
+) -> Outcome:
+    """Pass on a request that names several groups or transactional ids, to as many coordinators as keep them."""
+    try:
+        parts = split(request.message, lists, lambda name: shard_of(broker.state, name))
+    except (NotCoordinator, TransactionalIdRefused) as error:
         return request.respond(refusal(request, request.message, error))
     if len(parts) == 1:
-        return _relay_whole(broker, request, *parts)
+        (shard,) = parts
+        return _relay_whole(broker, request, shard)
     return _relay_parts(broker, request, lists, parts)
 
 
-def _relay_whole(broker: Broker, request: Request, shard: TopicPartition) -> Outcome:
+def _relay_whole(
+    broker: Broker, request: Request, shard: TopicPartition, fresh_producer_id: int | None = None
+) -> Answer | Awaitable[Answer]:
     try:
         finish = functools.partial(_respond, request)
-        return broker.groups.ask(shard, request.frame, client_host(request), finish, client=_client(broker, request))
+        return broker.groups.ask(
+            shard,
+            request.frame,
+            client_host(request),
+            finish,
+            client=_client(broker, request),
+            fresh_producer_id=fresh_producer_id,
+        )
     except (NotCoordinator, MessageTooLarge) as error:
         return _refuse(request, error)
 

@@ -50,6 +50,7 @@ LOGGERS: Final = frozenset(
         "stop",
         "tls",
         "tokens",
+        "transactions",
     }
 )
 

@@ -15,6 +15,7 @@ from ottla_broker.log.appends.append_validation import AppendOrigin
 from ottla_broker.log.appends.unpacking import LookedInto
 from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_broker.log.partition.read_isolation import ReadIsolation
+from ottla_broker.log.producers.verification import VerificationGuard
 from ottla_broker.log.segments.log_slice import LogSlice
 from ottla_broker.partition_context import PartitionWatcher, ReplicationContext, ReplicationNotice
 from ottla_broker.partition_refusals import check_leader_epoch, not_leader, takes_no_writes, too_few_replicas
@@ -26,6 +27,7 @@ from ottla_broker.replication_waits import ReplicationWaits
 from ottla_core.cluster.state.model import NO_EPOCH, PartitionState
 from ottla_core.errors import KafkaError, NotLeaderOrFollower
 from ottla_core.topic_partition import TopicPartition
+from ottla_core.wire.record_batch import Buffer
 
 
 class Partition:
@@ -169,12 +171,14 @@ class Partition:
                     led_this_epoch_before=self._led_epoch == state.leader_epoch,
                 )
                 self._led_epoch = state.leader_epoch
+                self.log.void_verifications()  # another leader may have ended what was open when they were begun
             else:
                 self._leader.take_over(state, now_ms)
             self.advance_high_watermark()
         else:
             self._leader = None
             self._unreplicated.give_up(self.not_leader)
+            self.log.void_verifications()
         if led != leads or former is not state:
             self.tell_change()
             self.tell_if_unfit()
@@ -208,6 +212,7 @@ class Partition:
         self.search = None
         self._leader = None
         self._unreplicated.give_up(self.not_leader)
+        self.log.void_verifications()
         self.tell_change()
         self._tell_link(self.state)
 
@@ -261,6 +266,8 @@ class Partition:
         all_in_sync: bool,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         looked_into: LookedInto | None = None,
+        verification: VerificationGuard | None = None,
+        transaction_version: int | None = None,
     ) -> AppendResult:
         """Append one batch as the leader.
 
@@ -270,6 +277,8 @@ class Partition:
             all_in_sync: whether the producer waits for all in-sync replicas (acks=all).
             origin: who has made the batch.
             looked_into: what the log's `look_into` returned for it.
+            verification: the guard with which a client's batch may begin a transaction; see `needs_verification`.
+            transaction_version: of the transaction that a marker ends; a marker needs it.
 
         Raises:
             KafkaError: the batch is refused; the log is unchanged.
@@ -284,7 +293,13 @@ class Partition:
             raise too_few_replicas(self.topic_partition, in_sync, asked_for, in_log=self.log.has_batch(records))
         former_end_offset = self.log.log_end_offset
         appended = self.log.append_as_leader(
-            records, leader_epoch=self.state.leader_epoch, now_ms=now_ms, origin=origin, looked_into=looked_into
+            records,
+            leader_epoch=self.state.leader_epoch,
+            now_ms=now_ms,
+            origin=origin,
+            looked_into=looked_into,
+            verification=verification,
+            transaction_version=transaction_version,
         )
         if not appended.duplicate:
             self.has_grown(leader, former_end_offset, len(records))
@@ -292,6 +307,38 @@ class Partition:
             traffic.produced_bytes += len(records)
             traffic.produced_records += appended.last_offset - appended.base_offset + 1
         return appended
+
+    def needs_verification(self, records: Buffer) -> bool:
+        """Return whether a client's batch begins a transaction here, of which its coordinator has to be asked."""
+        return self.log.transactions.needs_verification(records)
+
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, *, supports_epoch_bump: bool
+    ) -> VerificationGuard:
+        """Return the guard with which a batch that begins a transaction may be appended.
+
+        It is to be taken before the coordinator is asked, and becomes void by whatever shows that the answer may no
+        longer hold: a marker, a later epoch, a new leader epoch; or that it has been used.
+
+        Args:
+            producer_id: the producer.
+            producer_epoch: its epoch.
+            base_sequence: the batch's.
+            supports_epoch_bump: whether the epoch is raised at each end of a transaction (version 2).
+
+        Raises:
+            NotLeaderOrFollower: this broker does not lead.
+            InvalidProducerEpoch: a later epoch of the producer has been seen.
+        """
+        if self._leader is None:
+            raise self.not_leader()
+        return self.log.transactions.begin_verification(
+            producer_id, producer_epoch, base_sequence, supports_epoch_bump=supports_epoch_bump
+        )
+
+    def stands(self, guard: VerificationGuard) -> bool:
+        """Return whether a guard has not become void."""
+        return self.log.transactions.verifications.is_valid(guard, guard.producer_id, guard.producer_epoch)
 
     def has_grown(self, leader: LeaderReplica, former_end_offset: int, size_bytes: int) -> None:
         """Take note of what was appended as the leader."""
@@ -430,11 +477,8 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """Below it every transaction is decided and replicated; that is the high watermark, as there are none yet.
-
-        Source: `lastStableOffset` of Kafka's UnifiedLog.
-        """
-        return self.log.high_watermark
+        """Below it every transaction is decided, and the decision replicated; at most the high watermark."""
+        return self.log.last_stable_offset
 
     def end_for(self, isolation: ReadIsolation) -> int:
         """Return the offset at which the partition ends for a reader."""

@@ -37,7 +37,8 @@ from ottla_broker.dispatch import Dispatcher
 from ottla_broker.dynamic_config import as_started, keep_applied
 from ottla_broker.fetch_sessions import FETCH_SESSION_ID_MAX, FetchSessionCache
 from ottla_broker.file_shares import share_files
-from ottla_broker.groups.group_topic import GroupTopicCreation
+from ottla_broker.groups.coordinator_topics import GROUPS, TRANSACTIONS, CoordinatorTopic, CoordinatorTopicCreation
+from ottla_broker.groups.marker_writing import MarkerWriting
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.groups.shard_log_access import ShardLogAccess
 from ottla_broker.groups.topic_rights import TopicRights
@@ -65,6 +66,7 @@ from ottla_broker.replication.throttle import ReplicationThrottles
 from ottla_broker.sasl.logins import Logins
 from ottla_broker.tls.connecting import PeerAccess
 from ottla_broker.topic_traffic import TrafficByTopic
+from ottla_broker.transactions.coordinator_requests import CoordinatorRequests
 from ottla_core import health_names
 from ottla_core.background import start_detached, start_recurring
 from ottla_core.clock import Clock, SystemClock
@@ -228,7 +230,8 @@ async def _open_broker(
     place = await join_cluster(config, ports, rpc_port, closing, tracing=tracing, tls=tls, begin_rights=begin_rights)
     feed, controller = place.feed, place.controller
     replication = await _start_replication(config, place, clock, closing, peers)
-    groups, group_topic = _start_groups(config, place, replication, clock, closing, tls=tls)
+    groups = _start_groups(config, place, replication, clock, closing, tls=tls)
+    group_topic = _topic_creation(GROUPS, config, place, clock, closing)
     own_groups = LocalGroupOffsets(groups, group_topic, lambda: feed.state, f"broker-{config.node_id}-links")
     replication.links.groups = GroupRewind(own_groups.set_all_back)
     statuses, keepers = start_keepers(
@@ -270,6 +273,10 @@ async def _open_broker(
         ),
         groups=groups,
         group_topic=group_topic,
+        transaction_coordinators=CoordinatorRequests(
+            groups, lambda: feed.state, f"broker-{config.node_id}-transactions", config.request_timeout_ms / 1000
+        ),
+        transaction_topic=_topic_creation(TRANSACTIONS, config, place, clock, closing),
         telemetry=telemetry,
         traffic=replication.traffic,
         audit=audit,
@@ -343,7 +350,7 @@ def _start_groups(
     closing: AsyncExitStack,
     *,
     tls: "RpcTls | None",
-) -> tuple[GroupRelay, GroupTopicCreation]:
+) -> GroupRelay:
     """Connect to the group coordinators, and serve them their shards' partitions."""
     feed = place.feed
     groups = GroupRelay(
@@ -352,12 +359,19 @@ def _start_groups(
         ShardLogAccess(replication.partitions, lambda: feed.state, clock),
         tls=tls,
         topic_rights=TopicRights(place.authorization.may_describe),
+        markers=MarkerWriting(replication.partitions, clock, f"broker-{config.node_id}-markers"),
     )
     groups.start()
     closing.push_async_callback(groups.close)
-    group_topic = GroupTopicCreation(config, place.controller, feed, clock)
-    closing.push_async_callback(group_topic.close)
-    return groups, group_topic
+    return groups
+
+
+def _topic_creation(
+    topic: CoordinatorTopic, config: BrokerConfig, place: Place, clock: Clock, closing: AsyncExitStack
+) -> CoordinatorTopicCreation:
+    creation = CoordinatorTopicCreation(topic, config, place.controller, place.feed, clock)
+    closing.push_async_callback(creation.close)
+    return creation
 
 
 def _start_links(config: BrokerConfig, place: Place, context: ReplicationContext, clock: Clock) -> LinkFetchers:

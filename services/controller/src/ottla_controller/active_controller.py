@@ -29,6 +29,7 @@ from ottla_controller.shard_assignment import (
     NO_PRODUCER_ID,
     needs_examination,
     reassigned_shards,
+    sharded_topics,
     with_producer_ids,
 )
 from ottla_controller.topic_rules import partitions_to_clear
@@ -211,11 +212,10 @@ class ActiveController:
         async def change() -> None:
             state = self._changes.state
             # While a topic is incomplete it is not there, and its shards stay as they are.
-            sharded = [state.topics[name] for name in SHARDED_TOPICS if name in state.topics]
             await self._write_shards(
                 [
                     shard
-                    for topic in sharded
+                    for topic in sharded_topics(state)
                     for shard in reassigned_shards(
                         topic.name, len(topic.partitions), state.shards, state.coordinators
                     )

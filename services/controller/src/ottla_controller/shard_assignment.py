@@ -17,8 +17,8 @@ owner, and that registers anew with the epoch that it was refused for: the next 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ottla_core.cluster.state.model import NO_COORDINATOR, NO_EPOCH, ClusterState, Member, Shard
-from ottla_core.shards import SHARDED_TOPICS
+from ottla_core.cluster.state.model import NO_COORDINATOR, NO_EPOCH, ClusterState, Member, Shard, Topic
+from ottla_core.shards import SHARDED_TOPICS, TRANSACTION_TOPIC
 from ottla_core.topic_partition import TopicPartition
 
 NO_PRODUCER_ID = -1
@@ -33,8 +33,22 @@ def needs_examination(former: ClusterState | None, new: ClusterState) -> bool:
         former is None
         or former.coordinators is not new.coordinators
         or former.shards is not new.shards
+        or former.features is not new.features
         or any(former.topics.get(topic) is not new.topics.get(topic) for topic in SHARDED_TOPICS)
     )
+
+
+def sharded_topics(state: ClusterState) -> list[Topic]:
+    """Return the topics of which coordinators are to own partitions.
+
+    Those of `__transaction_state` are owned from the level on at which every coordinator knows them: one of before
+    would take them for partitions of `__consumer_offsets`. Until then it is a topic like others, if there is one.
+    """
+    return [
+        state.topics[name]
+        for name in SHARDED_TOPICS
+        if name in state.topics and (name != TRANSACTION_TOPIC or state.features.has_transactions)
+    ]
 
 
 def reassigned_shards(

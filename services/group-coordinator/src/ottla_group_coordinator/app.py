@@ -89,6 +89,9 @@ async def run_group_coordinator(config: GroupCoordinatorConfig, stop: asyncio.Ev
                 coordinator.counts,
                 rebalances=coordinator.rebalances,
                 lag=lag,
+                transaction_shards=coordinator.transaction_shards,
+                transactions_ended=coordinator.transactions_ended,
+                markers=coordinator.markers,
             )
             closing.callback(metrics.close)
         await serve_until_end(server, stop, feed, membership, log, id=config.node_id, rpc_address=rpc_address)

@@ -7,8 +7,10 @@ from pydantic import BeforeValidator, Field, model_validator
 from ottla_core.config import ClusterProcessConfig, CommaSeparated
 from ottla_core.consumer_group_settings import ConsumerGroupSettings
 from ottla_group_coordinator.settings import INT32_MAX, MINUTE_MS, GroupSettings
+from ottla_group_coordinator.transactions.settings import TransactionSettings
 
 DEFAULTS = GroupSettings()
+TRANSACTION_DEFAULTS = TransactionSettings()
 ASSIGNORS = frozenset(DEFAULTS.consumer_assignors)
 
 MigrationPolicy = Annotated[
@@ -111,6 +113,49 @@ class GroupCoordinatorConfig(ConsumerGroupSettings, ClusterProcessConfig):
         description="Bytes that are read at a time when a shard is loaded.",
     )
 
+    transaction_max_timeout_ms: int = Field(
+        TRANSACTION_DEFAULTS.max_timeout_ms,
+        alias="transaction.max.timeout.ms",
+        ge=1,
+        le=INT32_MAX,
+        description="Milliseconds of the longest transaction.timeout.ms that a producer may ask for.",
+    )
+    transactional_id_expiration_ms: int = Field(
+        TRANSACTION_DEFAULTS.expiration_ms,
+        alias="transactional.id.expiration.ms",
+        ge=1,
+        le=INT32_MAX,
+        description="Milliseconds after its last transaction for which a transactional id is remembered.",
+    )
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = Field(
+        TRANSACTION_DEFAULTS.abort_check_ms,
+        alias="transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        ge=1,
+        le=INT32_MAX,
+        description="Milliseconds between two searches for transactions that have taken longer than their producer "
+        "said, which are aborted.",
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = Field(
+        TRANSACTION_DEFAULTS.expiration_check_ms,
+        alias="transaction.remove.expired.transaction.cleanup.interval.ms",
+        ge=1,
+        le=INT32_MAX,
+        description="Milliseconds between two searches for transactional ids that need not be remembered any more.",
+    )
+    transaction_two_phase_commit_enable: bool = Field(
+        TRANSACTION_DEFAULTS.two_phase_commit,
+        alias="transaction.two.phase.commit.enable",
+        description="Whether producers may take part in two-phase commits of other systems (KIP-939). Their "
+        "transactions are never aborted for their age, and hold up readers of committed records until they end.",
+    )
+    transaction_state_log_load_buffer_size: int = Field(
+        5 * 1024 * 1024,
+        alias="transaction.state.log.load.buffer.size",
+        ge=1,
+        le=64 * 1024 * 1024,
+        description="Bytes that are read at a time when a shard of transactions is loaded.",
+    )
+
     @model_validator(mode="after")
     def _check_together(self) -> Self:
         # In place of the check of the same name above, so that all that is wrong is said at once.
@@ -126,6 +171,16 @@ class GroupCoordinatorConfig(ConsumerGroupSettings, ClusterProcessConfig):
         if problems:
             raise ValueError("; ".join(problems))
         return self
+
+    def transaction_settings(self) -> TransactionSettings:
+        """Return what the rules of transactions depend on."""
+        return TransactionSettings(
+            max_timeout_ms=self.transaction_max_timeout_ms,
+            expiration_ms=self.transactional_id_expiration_ms,
+            abort_check_ms=self.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+            expiration_check_ms=self.transaction_remove_expired_transaction_cleanup_interval_ms,
+            two_phase_commit=self.transaction_two_phase_commit_enable,
+        )
 
     def group_settings(self) -> GroupSettings:
         """Return what the rules of groups depend on."""

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack
+from typing import Any
 
 from ottla_core.cluster.etcd.times import show_etcd
 from ottla_core.observe.catalogue.definition import ProcessRole
@@ -13,12 +14,16 @@ from ottla_core.rpc.refusals import show_rpc_security
 from ottla_core.wire.messages import api_name
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.lag.lag_watch import LagWatch
+from ottla_group_coordinator.markers.marker_sender import MarkerSender
 from ottla_group_coordinator.rebalance_counts import RebalanceCounts
 from ottla_group_coordinator.runtime.coordinator_counts import CoordinatorCounts
 from ottla_group_coordinator.runtime.relay_service import GroupRelayService
 from ottla_group_coordinator.runtime.shard_runtime import ShardStatus
 from ottla_group_coordinator.runtime.shard_table import ShardTable
 from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.transactions.counts import Ending, TransactionCounts
+from ottla_group_coordinator.transactions.shard import TransactionShard
+from ottla_group_coordinator.transactions.transaction_state import TransactionState
 
 Observations = Iterable[tuple[float, Labels]]
 
@@ -31,6 +36,9 @@ def serve_metrics(
     *,
     rebalances: RebalanceCounts,
     lag: LagWatch,
+    transaction_shards: ShardTable[TransactionShard],
+    transactions_ended: TransactionCounts,
+    markers: MarkerSender,
 ) -> ExitStack:
     """Begin to show the metrics; closing what is returned ends it.
 
@@ -45,6 +53,7 @@ def serve_metrics(
     _show_rebalances(metrics, rebalances)
     _show_log(metrics, counts)
     _show_lag(metrics, lag)
+    _show_transactions(metrics, transaction_shards, transactions_ended, markers)
     return publish_metrics(metrics, config)
 
 
@@ -89,7 +98,33 @@ def _show_lag(metrics: Metrics, lag: LagWatch) -> None:
     metrics.show_value("ottla_coordinator_lag_offsets_left_out", lambda: lag.left_out)
 
 
-def shards_by_status(shards: ShardTable[GroupShard]) -> Observations:
+def _show_transactions(
+    metrics: Metrics, shards: ShardTable[TransactionShard], ended: TransactionCounts, markers: MarkerSender
+) -> None:
+    metrics.show("ottla_coordinator_transaction_shards", lambda: shards_by_status(shards))
+    metrics.show("ottla_coordinator_transactional_ids", lambda: transactional_ids_by_state(shards))
+    metrics.show(
+        "ottla_coordinator_transactions_ended_total",
+        lambda: [(ended.endings[ending.value], {"result": ending.value}) for ending in Ending],
+    )
+    metrics.show_value("ottla_coordinator_transactions_ending", lambda: len(markers))
+    metrics.show_value("ottla_coordinator_markers_written_total", lambda: markers.counts.written)
+    metrics.show_value("ottla_coordinator_markers_repeated_total", lambda: markers.counts.repeated)
+    metrics.show_value("ottla_coordinator_markers_dropped_total", lambda: markers.counts.dropped)
+
+
+def transactional_ids_by_state(shards: ShardTable[TransactionShard]) -> Observations:
+    """Return how many transactional ids there are, by state."""
+    counted = Counter(
+        transaction.state
+        for runtime in tuple(shards.owned)
+        if runtime.shard is not None
+        for transaction in tuple(runtime.shard.transactions.values())
+    )
+    return [(counted[state], {"state": state.value}) for state in TransactionState if counted[state]]
+
+
+def shards_by_status(shards: ShardTable[Any]) -> Observations:
     """Return how many shards there are in each status."""
     counted = Counter(runtime.status for runtime in tuple(shards.owned))
     return [(counted[status], {"status": status.value}) for status in ShardStatus]

@@ -59,9 +59,18 @@ class Group(ABC):
 
     @abstractmethod
     def check_commit(
-        self, member_id: str, instance_id: str | None, generation_or_epoch: int, api_version: int, now_ms: int
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation_or_epoch: int,
+        api_version: int,
+        now_ms: int,
+        *,
+        in_transaction: bool = False,
     ) -> None:
         """See that a member may commit offsets; a commit counts as a sign of life in a classic group.
+
+        In a transaction it does not, and those may commit who name no member, as old producers cannot.
 
         Raises:
             UnknownMemberId, IllegalGeneration, FencedInstanceId, RebalanceInProgress, StaleMemberEpoch: it may not.

@@ -5,7 +5,10 @@ from typing import Any
 
 from ottla_core.wire.group_responses import OFFSET_FETCH
 from ottla_core.wire.messages import message_codec
+from ottla_core.wire.transaction_responses import WRITE_TXN_MARKERS
 from ottla_group_coordinator.runtime.turn import Token
+
+_TELL_WHAT_IS_STORED = frozenset({OFFSET_FETCH, WRITE_TXN_MARKERS})
 
 
 @dataclass(slots=True, kw_only=True)  # frozen ones cost a microsecond more to make, and one is made per request
@@ -20,6 +23,8 @@ class GroupRequest:
         sets_all_back: of an OffsetCommit, that it is for all groups of the shard; see `offsets.setting_back`.
         visible_topics: of a ConsumerGroupHeartbeat, the topics that the member may describe among those that its
             regular expression matches; None where it may describe all, or has none.
+        verification_guard: of a TxnOffsetCommit, the guard that the shard has answered before, or None.
+        partition: of a WriteTxnMarkers, the partition that the shard is.
     """
 
     token: Token
@@ -31,11 +36,13 @@ class GroupRequest:
     only_forward: bool = False
     sets_all_back: bool = False
     visible_topics: frozenset[str] | None = None
+    verification_guard: int | None = None
+    partition: int | None = None
 
     @property
     def tells_what_is_stored(self) -> bool:
         """Whether the answer would be wrong if another owner of the shard had stored something since."""
-        return self.api_key == OFFSET_FETCH or self.sets_all_back
+        return self.api_key in _TELL_WHAT_IS_STORED or self.sets_all_back
 
     def newest(self) -> Any:
         """Return the message in kio's newest class; what the version lacks takes the schema's defaults.

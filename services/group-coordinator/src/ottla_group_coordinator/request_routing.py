@@ -1,35 +1,32 @@
-"""From a frame on a broker's stream to the shard that decides on it."""
+"""From a frame on a broker's stream to the shard of groups that decides on it."""
 
 import itertools
 from collections.abc import Callable
 
-import structlog
-from kio.index import KioIndexError
-
 from ottla_core.background import start_detached
-from ottla_core.errors import InvalidRequest, KafkaError, UnsupportedVersion
+from ottla_core.errors import KafkaError, UnsupportedVersion
 from ottla_core.rpc.group_relay import ALL_SHARDS, shard_in
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.frequent_requests import read_frequent_request
 from ottla_core.wire.group_responses import CONSUMER_GROUP_HEARTBEAT, LIST_GROUPS, OFFSET_COMMIT, OFFSET_FETCH
 from ottla_core.wire.messages import message_codec, read_request_header
+from ottla_core.wire.transaction_responses import TXN_OFFSET_COMMIT, WRITE_TXN_MARKERS
 from ottla_group_coordinator.describable_topics import Asker, DescribableTopics, RightsUnknown
 from ottla_group_coordinator.errors import InvalidRegularExpression
 from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.runtime.coordinator_counts import CoordinatorCounts
 from ottla_group_coordinator.runtime.errors import CoordinatorLoadInProgress, NotCoordinator
 from ottla_group_coordinator.runtime.relay_stream import RelayStream, StreamClosed
+from ottla_group_coordinator.runtime.request_reading import take_guarded
 from ottla_group_coordinator.runtime.requests_awaiting_state import RequestsAwaitingState
 from ottla_group_coordinator.runtime.shard_table import ShardTable
-from ottla_group_coordinator.runtime.waiting_request import UNANSWERABLE, RelayedRequest, WaitingRequest
+from ottla_group_coordinator.runtime.waiting_request import RelayedRequest, WaitingRequest
 from ottla_group_coordinator.shard import HANDLERS, GroupShard
 from ottla_group_coordinator.shard_listing import list_all_shards
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 
-NAMES_TOPICS = frozenset({OFFSET_COMMIT, OFFSET_FETCH})
+NAMES_TOPICS = frozenset({OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT})
 """APIs for which it matters which topic has a name just now."""
-
-log = structlog.get_logger("requests")
 
 
 class RequestRouter:
@@ -56,14 +53,7 @@ class RequestRouter:
 
     def take(self, stream: RelayStream, frame_id: int, relayed: pb.GroupRequest) -> None:
         """Take a request that came on a stream; it is answered there, now or later."""
-        try:
-            self._take(stream, frame_id, relayed)
-        except (InvalidRequest, KioIndexError) as error:
-            log.error("unreadable request", broker=stream.broker_id, error=str(error))
-            stream.answer(frame_id, UNANSWERABLE)
-        except Exception:  # one request must not cost the stream of all
-            log.exception("request failed unexpectedly", broker=stream.broker_id)
-            stream.answer(frame_id, UNANSWERABLE)
+        take_guarded(stream, frame_id, lambda: self._take(stream, frame_id, relayed))
 
     def _take(self, stream: RelayStream, frame_id: int, relayed: pb.GroupRequest) -> None:
         data = relayed.frame
@@ -86,10 +76,14 @@ class RequestRouter:
         )
         waiting = RelayedRequest(request, stream, frame_id, codec, header.correlation_id)
         shard = shard_in(relayed)
+        if relayed.HasField("verification_guard"):
+            request.verification_guard = relayed.verification_guard
+        if header.api_key == WRITE_TXN_MARKERS:
+            request.partition = shard.partition
         if header.api_key not in HANDLERS:
             self._refuse(waiting, UnsupportedVersion())
         elif shard.partition == ALL_SHARDS and header.api_key == LIST_GROUPS:
-            list_all_shards(waiting, request, self._shards.owned_of(shard.topic), self._tokens)
+            list_all_shards(waiting, request, self._shards.owned, self._tokens, listed="groups")
         elif header.api_key in NAMES_TOPICS and relayed.topics_revision > self._seen_revision():
             self.awaiting_state.hold(relayed.topics_revision, shard, waiting)
         elif header.api_key == CONSUMER_GROUP_HEARTBEAT and relayed.HasField("principal"):

@@ -17,7 +17,9 @@ from uuid import UUID
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import KafkaError
 from ottla_core.wire import group_responses as api
+from ottla_core.wire.control_records import TransactionMarker
 from ottla_core.wire.group_responses import error_response
+from ottla_core.wire.transaction_responses import TXN_OFFSET_COMMIT, WRITE_TXN_MARKERS
 from ottla_group_coordinator.classic.loading import on_loaded as load_classic_groups
 from ottla_group_coordinator.classic.loading import replay_group_metadata
 from ottla_group_coordinator.consumer.departure import load_consumer_groups
@@ -36,11 +38,13 @@ from ottla_group_coordinator.handlers import (
     offset_delete,
     offset_fetch,
     sync_group,
+    txn_offset_commit,
+    write_txn_markers,
 )
-from ottla_group_coordinator.offsets import expiry
+from ottla_group_coordinator.offsets import expiry, transactions
 from ottla_group_coordinator.offsets.loading import replay_offset_commit
 from ottla_group_coordinator.records import GroupMetadataKey, OffsetCommitKey
-from ottla_group_coordinator.runtime.turn import Turn
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord, TransactionProducer, Turn
 from ottla_group_coordinator.settings import GroupSettings
 from ottla_group_coordinator.shard_state import Replay, ShardState
 
@@ -93,6 +97,18 @@ class GroupShard(ShardState):
             begin(self, turn)
         return turn
 
+    def replay_producer(self, producer: TransactionProducer, timestamp_ms: int) -> None:
+        """Apply that a transaction's producer has written."""
+        transactions.replay_producer(self, producer, timestamp_ms)
+
+    def replay_in_transaction(self, record: CoordinatorRecord, producer: TransactionProducer) -> None:
+        """Apply an offset that is stored, and counts once the producer's transaction is committed."""
+        transactions.replay_in_transaction(self, record, producer)
+
+    def replay_marker(self, marker: TransactionMarker, timestamp_ms: int) -> None:
+        """Apply the end of a transaction that is stored."""
+        transactions.replay_marker(self, marker, timestamp_ms)
+
     def _turn(self, now_ms: int) -> Turn:
         return Turn(now_ms, now_ms + self.timestamps_ahead_ms)
 
@@ -113,6 +129,8 @@ HANDLERS: Mapping[int, Handler] = {
     api.OFFSET_DELETE: offset_delete.handle,
     api.LIST_GROUPS: list_groups.handle,
     api.DELETE_GROUPS: delete_groups.handle,
+    TXN_OFFSET_COMMIT: txn_offset_commit.handle,
+    WRITE_TXN_MARKERS: write_txn_markers.handle,
 }
 """What takes the requests of each API; the list of what a shard can be asked."""
 

@@ -1,7 +1,8 @@
-"""ListGroups over all shards of this process: each is asked like any request, and their answers become one.
+"""ListGroups and ListTransactions over all shards of this process: each is asked, and their answers become one.
 
 A shard that is lost meanwhile is left out, as its new owner lists it. Any other refusal refuses the whole, because a
-list that silently lacks groups is worse than none. Source: `listGroups` of Kafka's GroupCoordinatorService.
+list that silently lacks groups is worse than none. Source: `listGroups` of Kafka's GroupCoordinatorService, and
+`listTransactionStates` of its TransactionStateManager.
 """
 
 from collections.abc import Collection, Iterator
@@ -13,27 +14,28 @@ from kio.schema.errors import ErrorCode
 
 from ottla_core.errors import CodedError, KafkaError
 from ottla_core.wire.conversion import message_of
-from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.runtime.shard_runtime import ShardRuntime
 from ottla_group_coordinator.runtime.waiting_request import WaitingRequest
-from ottla_group_coordinator.shard import GroupShard
 
 
 def list_all_shards(
     waiting: WaitingRequest,
-    request: GroupRequest,
-    shards: Collection[ShardRuntime[GroupShard]],
+    request: Any,
+    shards: Collection[ShardRuntime[Any]],
     tokens: Iterator[int],
+    *,
+    listed: str,
 ) -> None:
-    """Have a ListGroups request answered by all shards together.
+    """Have a request for a list answered by all shards together.
 
     Args:
         waiting: who waits for the answer.
-        request: what is asked.
+        request: what is asked; of the class that the shards take.
         shards: who is asked.
         tokens: gives the tokens under which they are asked.
+        listed: the field of the response that has the list.
     """
-    listing = _Listing(waiting, len(shards))
+    listing = _Listing(waiting, len(shards), listed)
     if not shards:
         listing.finish()
     for shard in tuple(shards):
@@ -43,7 +45,8 @@ def list_all_shards(
 class _Listing:
     """What has been answered so far."""
 
-    def __init__(self, waiting: WaitingRequest, missing: int) -> None:
+    def __init__(self, waiting: WaitingRequest, missing: int, listed: str) -> None:
+        self._listed = listed
         self._waiting = waiting
         self._missing = missing
         self._responses: list[Any] = []
@@ -64,8 +67,8 @@ class _Listing:
         if self._refusal is not None:
             self._waiting.refuse(self._refusal)
         elif self._responses:
-            groups = tuple(group for response in self._responses for group in response.groups)
-            self._waiting.answer(replace(self._responses[0], groups=groups))
+            whole = tuple(each for response in self._responses for each in getattr(response, self._listed))
+            self._waiting.answer(replace(self._responses[0], **{self._listed: whole}))
         else:
             self._waiting.answer(message_of(load_response_schema(request.api_key, request.api_version)))
 
@@ -75,7 +78,7 @@ class _Part:
 
     __slots__ = ("_listing", "request")
 
-    def __init__(self, listing: _Listing, request: GroupRequest) -> None:
+    def __init__(self, listing: _Listing, request: Any) -> None:
         self._listing = listing
         self.request = request
 

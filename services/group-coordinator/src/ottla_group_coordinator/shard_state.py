@@ -15,11 +15,13 @@ from ottla_core.cluster.state.model import ClusterState
 from ottla_group_coordinator.group import Group
 from ottla_group_coordinator.offset_cleanup import OffsetCleanup
 from ottla_group_coordinator.offset_table import OffsetTable
+from ottla_group_coordinator.pending_offsets import PendingOffsets
 from ottla_group_coordinator.records import RecordKey, RecordValue
 from ottla_group_coordinator.runtime.errors import CoordinatorLoadInProgress
 from ottla_group_coordinator.runtime.timers import Timers
 from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Turn
 from ottla_group_coordinator.settings import GroupSettings
+from ottla_group_coordinator.transaction_producers import TransactionProducers
 
 
 class Timer(Protocol):
@@ -44,6 +46,8 @@ class ShardState:
         groups: by group id.
         groups_being_deleted: ids of groups whose deletion takes several turns; until then nobody may use them.
         offsets: the committed offsets, of groups that exist and of those that only commit.
+        pending_offsets: the offsets of transactions that have not ended.
+        transaction_producers: whose transactions have reached the shard.
         offset_cleanup: how far the search for offsets that can be forgotten has come.
         timers: what is due when.
         timestamps_ahead_ms: what is to be added to the time of deadlines for the time of records.
@@ -65,6 +69,8 @@ class ShardState:
         self.groups: dict[str, Group] = {}
         self.groups_being_deleted: set[str] = set()
         self.offsets = OffsetTable()
+        self.pending_offsets = PendingOffsets()
+        self.transaction_producers = TransactionProducers(draw_uuid)
         self.offset_cleanup = OffsetCleanup()
         self.timers: Timers[Timer] = Timers()
         self.timestamps_ahead_ms = 0

@@ -1,6 +1,7 @@
 """FindCoordinator names a broker while the group has a coordinator, and has the topic of groups created."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from ottla_broker.groups.routing import broker_for, owner_of
 from ottla_core.topic_partition import TopicPartition
 from tests.support.broker.broker_parts import ask, broker_of
 from tests.support.broker.scripted_coordinator import ScriptedCoordinator
-from tests.support.groups.group_cluster import StatedFeed, broker_member, group_state
+from tests.support.groups.group_cluster import StatedFeed, broker_member, group_state, with_transactions
 
 COORDINATOR = ScriptedCoordinator(1).member()
 GROUP, TRANSACTION, SHARE = i8(0), i8(1), i8(2)
@@ -48,7 +49,8 @@ class Relay:
 async def find(feed: StatedFeed, request: Any, *, is_open: bool = True) -> tuple[Any, int]:
     """The response, and how often the topic was wanted."""
     creation = Creation()
-    broker = broker_of(feed, group_topic=creation, groups=Relay(feed, is_open=is_open))
+    topics = {"group_topic": creation, "transaction_topic": creation}
+    broker = broker_of(feed, groups=Relay(feed, is_open=is_open), **topics)
     return await ask(broker, request), creation.begun
 
 
@@ -154,7 +156,7 @@ async def test_a_group_whose_coordinator_cannot_be_reached_has_to_wait() -> None
         (i8(9), ErrorCode.invalid_request),
     ],
 )
-async def test_nobody_coordinates_anything_but_groups(key_type: i8, code: ErrorCode) -> None:
+async def test_nobody_coordinates_what_the_cluster_does_not_have(key_type: i8, code: ErrorCode) -> None:
     feed = StatedFeed(group_state(COORDINATOR))
 
     response, wanted = await find(feed, FindCoordinatorRequest(key_type=key_type, coordinator_keys=("t",)))
@@ -162,3 +164,26 @@ async def test_nobody_coordinates_anything_but_groups(key_type: i8, code: ErrorC
     (found,) = response.coordinators
     assert (found.error_code, place(found)) == (code, NOBODY)
     assert wanted == 0
+
+
+async def test_a_transactional_id_has_a_broker_of_its_own_once_its_shard_can_be_reached() -> None:
+    feed = StatedFeed(with_transactions(group_state(COORDINATOR, brokers=(1, 2, 3))))
+    names = tuple(f"transfer-{number}" for number in range(10))
+    request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=names)
+
+    response, wanted = await find(feed, request)
+    assert {found.key: found.node_id for found in response.coordinators} == {
+        name: broker_for(name, [1, 2, 3]) for name in names
+    }
+    assert wanted == 0
+    response, _ = await find(feed, request, is_open=False)
+    assert {found.error_code for found in response.coordinators} == {ErrorCode.coordinator_not_available}
+
+
+async def test_the_topic_of_transactions_is_created_when_the_first_producer_looks_for_its_coordinator() -> None:
+    state = group_state(COORDINATOR)
+    feed = StatedFeed(replace(state, features=with_transactions(state).features))
+
+    response, wanted = await find(feed, FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=("transfer",)))
+    assert [found.error_code for found in response.coordinators] == [ErrorCode.coordinator_not_available]
+    assert wanted == 1

@@ -4,18 +4,21 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from ottla_broker.groups import relay_session
-from ottla_broker.groups.errors import NotCoordinator
+from ottla_broker.groups.errors import NotCoordinator, VerificationNeeded
 from ottla_broker.groups.relay import GroupRelay, answer_or_raise
 from ottla_broker.groups.shard_log_access import ShardLogAccess
 from ottla_core.clock import SystemClock
+from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import MessageTooLarge
 from ottla_core.rpc.frame_queue import FRAME_BYTES_MAX
 from ottla_core.topic_partition import TopicPartition
+from ottla_proto.gen.ottla import group_relay_pb2 as pb
 from tests.support.broker.scripted_coordinator import ScriptedCoordinator, scripted_coordinator
 from tests.support.eventually_async import eventually_async
 from tests.support.groups.group_cluster import (
@@ -26,6 +29,7 @@ from tests.support.groups.group_cluster import (
     group_shard,
     group_state,
     shards_of,
+    with_transactions,
 )
 
 HOST = "/127.0.0.1"
@@ -300,3 +304,78 @@ async def test_closing_fails_what_waits(cluster: Cluster) -> None:
     with pytest.raises(NotCoordinator):
         await asked
     assert cluster.relay.streams == {}
+
+
+async def test_what_requests_about_transactions_need_besides_goes_along(cluster: Cluster) -> None:
+    shard = TopicPartition("__transaction_state", 0)
+    cluster.feed.publish(**vars_of(with_transactions(cluster.feed.state)))
+
+    async with asyncio.timeout(10):
+        await cluster.relay.ask(shard, b"init", HOST, answer_or_raise, fresh_producer_id=0)
+        await cluster.relay.ask(group_shard(0), b"commit", HOST, answer_or_raise, verification_guard=7)
+        await cluster.relay.ask(group_shard(0), b"plain", HOST, answer_or_raise)
+
+    init, commit, plain = (request for _, request in cluster.coordinators[0].requests)
+    assert (init.topic, init.shard, init.HasField("fresh_producer_id"), init.fresh_producer_id) == (
+        shard.topic,
+        0,
+        True,
+        0,
+    )
+    assert (commit.topic, commit.verification_guard, commit.HasField("fresh_producer_id")) == ("", 7, False)
+    assert not plain.HasField("verification_guard")
+
+
+async def test_a_guard_in_place_of_an_answer_says_that_the_transaction_is_to_be_verified(cluster: Cluster) -> None:
+    cluster.coordinators[0].answer = lambda _: None
+    asked = asyncio.ensure_future(cluster.ask(0))
+    await cluster.until_waiting(1)
+    ((request_id, _),) = cluster.coordinators[0].requests
+
+    cluster.coordinators[0].respond_with_guard(request_id, 0)
+    with pytest.raises(VerificationNeeded) as needed:
+        await asked
+    assert needed.value.guard == 0
+
+
+async def test_all_owners_of_shards_of_transactions_are_asked_for_lists_of_these(cluster: Cluster) -> None:
+    cluster.feed.publish(**vars_of(with_transactions(cluster.feed.state)))
+
+    answers = await cluster.relay.ask_all(b"list", HOST, "__transaction_state")
+
+    assert answers == [b"answer to list"] * 2
+    assert {(request.topic, request.shard) for each in cluster.coordinators for _, request in each.requests} == {
+        ("__transaction_state", -1)
+    }
+
+
+def vars_of(state: ClusterState) -> dict[str, Any]:
+    """What a feed publishes for a state with transactions."""
+    return {name: getattr(state, name) for name in ("features", "topics", "topics_by_id", "shards")}
+
+
+async def test_markers_are_written_beside_what_else_the_coordinator_asks() -> None:
+    asked: list[pb.MarkersWrite] = []
+    may_answer = asyncio.Event()
+
+    class Writing:
+        async def answer(self, request: pb.MarkersWrite, _ask: object) -> pb.MarkersWritten:
+            asked.append(request)
+            await may_answer.wait()
+            return pb.MarkersWritten(results=[pb.MarkersWritten.Result(error_codes=[0])])
+
+    async with AsyncExitStack() as closing:
+        coordinator = await closing.enter_async_context(scripted_coordinator(1))
+        feed = StatedFeed(group_state(coordinator.member()))
+        shard_log = ShardLogAccess(None, lambda: feed.state, SystemClock())  # type: ignore[arg-type]
+        relay = GroupRelay(feed, BROKER, shard_log, markers=Writing())  # type: ignore[arg-type]
+        relay.start()
+        closing.push_async_callback(relay.close)
+        await eventually_async(lambda: relay.open_count == 1, "the stream is open")
+
+        writing = asyncio.create_task(coordinator.write_markers(pb.MarkersWrite.Marker(producer_id=7)))
+        await eventually_async(lambda: bool(asked), "the broker was asked")
+        assert await relay.ask(group_shard(0), b"request", HOST, answer_or_raise) == b"answer to request"
+        may_answer.set()
+        assert [list(each.error_codes) for each in (await writing).results] == [[0]]
+        assert asked[0].markers[0].producer_id == 7

@@ -40,7 +40,8 @@ def _refused(api_key: int, version: int, message: Any, code: ErrorCode = REFUSED
 
 
 def _codes(message: Any) -> list[ErrorCode]:
-    found = [getattr(message, "error_code")] if hasattr(message, "error_code") else []  # noqa: B009
+    names = ("error_code", "partition_error_code")
+    found = [getattr(message, name) for name in names if hasattr(message, name)]
     for field in fields(message):
         value = getattr(message, field.name)
         for item in value if isinstance(value, tuple) else (value,):

@@ -114,6 +114,37 @@ def test_a_fetch_response_is_what_kio_reads(version: int, read_committed: bool) 
         assert (endpoint.node_id, endpoint.host, endpoint.port) == (2, "127.0.0.1", 9093)
 
 
+@pytest.mark.parametrize("version", range(4, 19))
+def test_a_fetch_response_tells_of_aborted_transactions(version: int) -> None:
+    topic = TOPIC_ID if version >= 13 else "flights"
+    aborted = [(number, 10 * number) for number in range(200)]
+    partitions = [
+        PartitionFetched(
+            index,
+            ErrorCode.none,
+            5000,
+            4000,
+            10,
+            Content(b"records"),
+            True,
+            preferred_replica=8,
+            aborted=aborted[:count],
+        )
+        for index, count in enumerate((1, 0, 200))
+    ]
+    header = message_codec(FETCH, version).response_header(7)
+    parts = encode_fetch_response(version, header, [(topic, partitions)])
+    frame = b"".join(part if isinstance(part, bytes) else part.data for part in parts)
+
+    (answered,) = decode(FETCH, version, frame).responses
+    for partition, count in zip(answered.partitions, (1, 0, 200), strict=True):
+        found = [(entry.producer_id, entry.first_offset) for entry in partition.aborted_transactions]
+        assert found == aborted[:count]
+        assert (partition.last_stable_offset, partition.records) == (4000, b"records")
+        if version >= 11:
+            assert partition.preferred_read_replica == 8
+
+
 @pytest.mark.parametrize("version", range(7, 19))
 def test_a_fetch_response_names_its_session_and_the_preferred_replica(version: int) -> None:
     named = [TOPIC_ID, UUID(int=7)] if version >= 13 else ["flights", "trains"]

@@ -90,7 +90,7 @@ def owned_by_c_and_d(scene: Scene) -> dict[str, Partitions]:
 def lengths_of_batches(stored: list[tuple[bytes, bytes | None]], batch_bytes_max: int) -> list[int]:
     packer = BatchPacker(ShardProducer(1, 0), 1, batch_bytes_max, GROUP_RECORDS)
     packer.add([CoordinatorRecord(*read_record(*pair)) for pair in stored], 0)
-    return [parse_header(batch).record_count for batch in packer.batches()]
+    return [parse_header(each.batch).record_count for each in packer.appends()]
 
 
 # Members from elsewhere

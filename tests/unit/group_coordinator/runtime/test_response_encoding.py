@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 from ottla_core.wire.conversion import item_type, message_of
 from ottla_core.wire.group_responses import HEARTBEAT, OFFSET_COMMIT
 from ottla_core.wire.messages import message_codec, newest_version, oldest_version
+from ottla_core.wire.transaction_responses import ADD_PARTITIONS_TO_TXN, END_TXN
 from ottla_group_coordinator.runtime.response_encoding import encode_response
 
 
@@ -58,6 +59,67 @@ def test_large_offset_commits(version: int, topic_count: int, partition_count: i
     topics["topic-0"] = [(number, ErrorCode.none) for number in range(partition_count)]
     by_hand, expected = written(OFFSET_COMMIT, version, commit_response(version, topics))
     assert by_hand == expected
+
+
+@pytest.mark.parametrize("version", versions(END_TXN))
+@pytest.mark.parametrize("code", [ErrorCode.none, ErrorCode.producer_fenced])
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, -1), (2**62, 32766)])
+def test_ends_of_transactions(version: int, code: ErrorCode, producer_id: int, epoch: int) -> None:
+    response = message_of(
+        load_response_schema(END_TXN, 5), error_code=code, producer_id=producer_id, producer_epoch=epoch
+    )
+    by_hand, expected = written(END_TXN, version, response)
+    assert by_hand == expected
+
+
+transactions = st.dictionaries(
+    st.text(max_size=130), st.dictionaries(st.text(max_size=130), partitions, max_size=3), max_size=3
+)
+
+
+@given(st.sampled_from([4, 5]), transactions)
+def test_partitions_that_are_added(version: int, added: dict[str, dict[str, list[tuple[int, ErrorCode]]]]) -> None:
+    by_hand, expected = written(ADD_PARTITIONS_TO_TXN, version, added_response(added))
+    assert by_hand == expected
+
+
+@pytest.mark.parametrize("count", [126, 127, 300])
+@pytest.mark.parametrize("what", ["transactions", "topics", "partitions"])
+def test_many_partitions_that_are_added(what: str, count: int) -> None:
+    counts = {"transactions": 1, "topics": 1, "partitions": 1, what: count}
+    codes = [(index, ErrorCode.none) for index in range(counts["partitions"])]
+    topics = {f"topic-{number}": codes for number in range(counts["topics"])}
+    response = added_response({f"t-{number}": topics for number in range(counts["transactions"])})
+    by_hand, expected = written(ADD_PARTITIONS_TO_TXN, 5, response)
+    assert by_hand == expected
+
+
+def added_response(added: dict[str, dict[str, list[tuple[int, ErrorCode]]]]) -> Any:
+    response = load_response_schema(ADD_PARTITIONS_TO_TXN, 5)
+    result = item_type(response, "results_by_transaction")
+    topic = item_type(result, "topic_results")
+    partition = item_type(topic, "results_by_partition")
+    return message_of(
+        response,
+        results_by_transaction=tuple(
+            message_of(
+                result,
+                transactional_id=transactional_id,
+                topic_results=tuple(
+                    message_of(
+                        topic,
+                        name=name,
+                        results_by_partition=tuple(
+                            message_of(partition, partition_index=index, partition_error_code=code)
+                            for index, code in codes
+                        ),
+                    )
+                    for name, codes in topics.items()
+                ),
+            )
+            for transactional_id, topics in added.items()
+        ),
+    )
 
 
 def test_the_length_counts_what_follows_it() -> None:

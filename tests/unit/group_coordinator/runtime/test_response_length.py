@@ -15,6 +15,11 @@ from ottla_core.wire.group_responses import (
     OFFSET_FETCH,
 )
 from ottla_core.wire.messages import newest_version, oldest_version
+from ottla_core.wire.transaction_responses import (
+    ADD_PARTITIONS_TO_TXN,
+    FIRST_BATCHED_ADD_PARTITIONS,
+    LIST_TRANSACTIONS,
+)
 from ottla_group_coordinator.runtime.response_length import item_count
 
 LISTS = {
@@ -23,6 +28,8 @@ LISTS = {
     JOIN_GROUP: ["members"],
     LIST_GROUPS: ["groups"],
     OFFSET_FETCH: ["groups", "topics", "partitions"],
+    ADD_PARTITIONS_TO_TXN: ["results_by_transaction", "topic_results", "results_by_partition"],
+    LIST_TRANSACTIONS: ["transaction_states"],
 }
 
 
@@ -42,6 +49,8 @@ def test_the_items_of_all_lists_are_counted(api_key: int, version: int) -> None:
     lists = [name for name in LISTS[api_key] if name != "groups" or hasattr(response_type, "groups")]
     if api_key == OFFSET_FETCH and "groups" not in response_type.__dataclass_fields__:
         lists = ["topics", "partitions"]
+    if api_key == ADD_PARTITIONS_TO_TXN and version < FIRST_BATCHED_ADD_PARTITIONS:
+        lists = ["results_by_topic_v3_and_below", "results_by_partition"]
     assert item_count(api_key, filled(response_type, lists, 3)) == 3 ** len(lists)
     assert item_count(api_key, message_of(response_type)) == 0
 

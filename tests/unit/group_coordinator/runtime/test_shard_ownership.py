@@ -2,14 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
 from kio.schema.errors import ErrorCode
+from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 from kio.schema.list_groups.v4.request import ListGroupsRequest
+from kio.schema.types import TransactionalId
 
 from ottla_core.cluster.state.model import NO_COORDINATOR
+from ottla_core.shards import TRANSACTION_TOPIC
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.compression import Codec
 from ottla_core.wire.records import Record, encode_batch
@@ -480,24 +484,29 @@ async def test_a_stop_answers_what_is_stored_and_refuses_the_rest(
 
 
 async def test_shards_of_two_topics_are_kept_apart(feed: StatedFeed, start: Start, connect: Start) -> None:
-    """Each has its own log, led by whoever leads its topic's partition, and its own requests."""
-    other = replace(group_topic(1), name="__other", id=UUID(int=77))
+    """Each has its own log, led by whoever leads its topic's partition, its own rules, and its own requests."""
+    other = replace(group_topic(1), name=TRANSACTION_TOPIC, id=UUID(int=77))
     feed.publish(topics={**feed.state.topics, other.name: other})
-    coordinator = await start()
+    coordinator: CoordinatorUnderTest = await start()
     broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
     assign(feed, shard_of(coordinator), shard_of(coordinator, topic=other.name, producer_epoch=5))
     await coordinator.serves(0)
-    served = coordinator.coordinator.shards.get(TopicPartition(other.name, 0))
+    served = coordinator.coordinator.transaction_shards.get(TopicPartition(other.name, 0))
     assert served is not None
     await eventually_async(lambda: served.status.value == "serving", "the shard of the other topic is served")
 
     assert commit_code(await broker.ask(0, 8, commit("group", 1))) == "none"
-    assert commit_code(await broker.ask(0, 8, commit("group", 2), topic=other.name)) == "none"
+    init = InitProducerIdRequest(transactional_id=TransactionalId("t"), transaction_timeout=timedelta(seconds=10))
+    begun = await broker.ask(0, 4, init, topic=other.name, fresh_producer_id=7)
+    assert (begun.error_code.name, begun.producer_id, begun.producer_epoch) == ("none", 7, 0)
 
     assert await committed(broker, "group") == {0: 1}
-    assert fetched(await broker.ask(0, 8, fetch("group"), topic=other.name)) == ("none", {0: 2})
     assert (broker.logs[0].newest_epoch, broker.other_logs[other.name][0].newest_epoch) == (0, 5)
-    assert commit_code(await broker.ask(1, 8, commit("group", 3), topic=other.name)) == "not_coordinator"
+    assert commit_code(await broker.ask(1, 8, commit("group", 3))) == "not_coordinator"
+    elsewhere = await broker.ask(1, 4, init, topic=other.name, fresh_producer_id=8)
+    assert elsewhere.error_code is ErrorCode.not_coordinator
+    strange = await broker.ask(0, 4, init)
+    assert strange.error_code is ErrorCode.unsupported_version
 
 
 async def test_groups_are_listed_over_all_shards(feed: StatedFeed, start: Start, connect: Start) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla_core.wire.record_batch import TRANSACTIONAL_FLAG
 from tests.support.groups.producer_epochs import Owner, owner_problems, producer_epoch_problems
 from tests.support.messages.record_batches import batch_of
 
@@ -38,6 +39,16 @@ def test_owners_are_read_from_segment_files_in_their_order(tmp_path: Path) -> No
     (shard / f"{2:020}.log").write_bytes(batch(FIRST, 2))
     (problem,) = producer_epoch_problems(tmp_path)
     assert problem.startswith("__consumer_offsets-3: offset 2 was written by")
+
+
+def test_producers_of_transactions_are_no_owners(tmp_path: Path) -> None:
+    shard = tmp_path / "__consumer_offsets-3"
+    shard.mkdir()
+    owner, other = (replace(batch_of([b"x"]), producer_id=id_, producer_epoch=0, base_sequence=0) for id_ in (1, 70))
+    transactional = replace(other, attributes=TRANSACTIONAL_FLAG)
+    written = [replace(each, base_offset=number) for number, each in enumerate((owner, transactional, owner))]
+    (shard / f"{0:020}.log").write_bytes(b"".join(each.encode() for each in written))
+    assert producer_epoch_problems(tmp_path) == []
 
 
 def test_a_directory_without_shards_proves_nothing(tmp_path: Path) -> None:

@@ -5,14 +5,26 @@ of levels that it has. An operator *finalises* a level once every process has it
 written, and a process without it must not run. Until then the processes write what the former release reads, so that
 it may come back.
 
-There is one feature, `ottla.version`:
+The feature `ottla.version`:
 
 ====  ===========================================================================================================
 1     what the first releases write, which knew of no levels; they register no range
 2     what begins with the releases that know of levels; no format needs it
 3     access control lists, users' credentials, delegation tokens and clients' quotas in etcd: a process that does not
       know these keys would let clients do what they deny
+4     transactions: `__transaction_state`, whose partitions a coordinator that does not know the topic would take for
+      those of `__consumer_offsets`, and markers and open transactions in logs
 ====  ===========================================================================================================
+
+The feature `transaction.version` is Kafka's. It says which protocol clients of transactions use:
+
+====  ===========================================================================================================
+0     a producer adds partitions before it writes to them; transactions are stored in records of fixed fields
+1     these records have tagged fields (KIP-890)
+2     each end of a transaction raises the producer's epoch; a produce request adds its partitions itself (KIP-890)
+====  ===========================================================================================================
+
+It may be left at any time, also with transactions open. While it is above 0, `ottla.version` is at level 4 at least.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +33,14 @@ from dataclasses import dataclass, field
 OTTLA_VERSION = "ottla.version"
 FIRST_LEVEL = 1
 SECURITY_LEVEL = 3
-NEWEST_LEVEL = 3
+TRANSACTION_LEVEL = 4
+NEWEST_LEVEL = 4
+
+TRANSACTION_VERSION = "transaction.version"
+TRANSACTION_VERSION_WITHOUT = 0
+"""The level at which a cluster is that has not finalised the feature; a level 0 is never stored."""
+EPOCH_BUMP_VERSION = 2
+"""The version from which on each end of a transaction raises the producer's epoch."""
 
 NEVER_UPDATED = 0
 """The epoch of the features of a cluster whose levels were never written."""
@@ -46,7 +65,10 @@ class FeatureRange:
 
 FeatureRanges = tuple[FeatureRange, ...]
 
-SUPPORTED: FeatureRanges = (FeatureRange(OTTLA_VERSION, FIRST_LEVEL, NEWEST_LEVEL),)
+SUPPORTED: FeatureRanges = (
+    FeatureRange(OTTLA_VERSION, FIRST_LEVEL, NEWEST_LEVEL),
+    FeatureRange(TRANSACTION_VERSION, TRANSACTION_VERSION_WITHOUT, EPOCH_BUMP_VERSION),
+)
 """What this release has."""
 
 UNSAID: FeatureRanges = (FeatureRange(OTTLA_VERSION, FIRST_LEVEL, FIRST_LEVEL),)
@@ -69,6 +91,16 @@ class FinalizedFeatures:
     def level(self) -> int:
         """The level of `ottla.version`, which decides the formats that are written."""
         return self.levels.get(OTTLA_VERSION, FIRST_LEVEL)
+
+    @property
+    def has_transactions(self) -> bool:
+        """Whether every process knows of transactions."""
+        return self.level >= TRANSACTION_LEVEL
+
+    @property
+    def transaction_version(self) -> int:
+        """The level of `transaction.version`, which decides the protocol that clients of transactions use."""
+        return self.levels.get(TRANSACTION_VERSION, TRANSACTION_VERSION_WITHOUT)
 
 
 def newest_features() -> Mapping[str, int]:

@@ -52,6 +52,15 @@ LOGS: Final[tuple[MetricDefinition, ...]] = (
         "ottla_broker_cluster_copies_behind",
         "Log directories whose copy of the cluster's state lacks changes, because the disk refuses them.",
     ),
+    _broker.gauge(
+        "ottla_broker_open_transactions",
+        "Transactions that are open in replicas here; one that is open in several partitions counts for each.",
+    ),
+    _broker.gauge(
+        "ottla_broker_open_transaction_silent_seconds_max",
+        "For how long the producer of the transaction that is open longest in a replica here has written nothing "
+        "there, of all replicas the longest time; beyond the largest timeout of transactions it hangs.",
+    ),
     _broker.counter("ottla_broker_compaction_rounds_total", "Finished rounds of compaction."),
     _broker.counter(
         "ottla_broker_compaction_size_bytes_total",

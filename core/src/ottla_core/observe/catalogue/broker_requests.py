@@ -100,4 +100,15 @@ GROUP_RELAY: Final[tuple[MetricDefinition, ...]] = (
     ),
     _broker.counter("ottla_broker_shard_appends_total", "Batches appended for group coordinators."),
     _broker.counter("ottla_broker_shard_reads_total", "Reads answered for group coordinators."),
+    _broker.counter(
+        "ottla_broker_transaction_markers_total", "Markers that end transactions, appended for their coordinators."
+    ),
+    _broker.counter(
+        "ottla_broker_transaction_verifications_total",
+        "Questions to coordinators whether partitions are a part of a transaction, or to make them one.",
+    ),
+    _broker.counter(
+        "ottla_broker_transaction_verification_failures_total",
+        "Those of the questions that were answered no, or not at all, for a partition.",
+    ),
 )

@@ -33,6 +33,6 @@ CONTROLLER: Final[tuple[MetricDefinition, ...]] = (
     _controller.gauge("ottla_controller_reassigning_partitions", "Partitions that are being moved to other brokers."),
     _controller.gauge(
         "ottla_controller_shards_without_coordinator",
-        "Partitions of __consumer_offsets that no group coordinator owns.",
+        "Partitions of __consumer_offsets and __transaction_state that no group coordinator owns.",
     ),
 )

@@ -14,10 +14,16 @@ GROUP = Label(
 )
 TOPIC = Label("topic", "name of a topic", "topics of which the group has committed offsets")
 GROUP_STATE = Label("state", "state of a group, as Kafka spells it", "Kafka's states of groups")
+TRANSACTION_STATE = Label(
+    "state", "state of a transactional id, as Kafka spells it", "Kafka's states of transactions"
+)
+ENDING = Label("result", "commit; or abort, fenced or timeout, by whose word it was aborted", "four")
 
 COORDINATOR: Final[tuple[MetricDefinition, ...]] = (
     _coordinator.gauge("ottla_coordinator_shards", "Shards owned, that is, partitions of __consumer_offsets.",
                        SHARD_STATUS),
+    _coordinator.gauge("ottla_coordinator_transaction_shards",
+                       "Shards owned that are partitions of __transaction_state.", SHARD_STATUS),
     _coordinator.gauge("ottla_coordinator_groups", "Groups.", PROTOCOL, GROUP_STATE),
     _coordinator.gauge("ottla_coordinator_members", "Members of all groups."),
     _coordinator.gauge("ottla_coordinator_offsets", "Committed offsets."),
@@ -32,6 +38,17 @@ COORDINATOR: Final[tuple[MetricDefinition, ...]] = (
                        GROUP, TOPIC),
     _coordinator.gauge("ottla_coordinator_lag_offsets_left_out",
                        "Committed offsets of which the lag is not known because there are more than 200000."),
+    _coordinator.gauge("ottla_coordinator_transactional_ids", "Transactional ids that are known.", TRANSACTION_STATE),
+    _coordinator.counter("ottla_coordinator_transactions_ended_total",
+                         "Transactions of which the end was decided and stored.", ENDING),
+    _coordinator.gauge("ottla_coordinator_transactions_ending",
+                       "Transactions of which the end is decided, and markers are missing in partitions."),
+    _coordinator.counter("ottla_coordinator_markers_written_total",
+                         "Markers of transactions that were written, one for each partition."),
+    _coordinator.counter("ottla_coordinator_markers_repeated_total",
+                         "Markers that were not written, or not told to be, and sent again."),
+    _coordinator.counter("ottla_coordinator_markers_dropped_total",
+                         "Markers for partitions that have been deleted."),
     _coordinator.counter("ottla_coordinator_requests_total", "Requests received.", API),
     _coordinator.counter("ottla_coordinator_request_errors_total",
                          "Errors that members were told, one for each group, topic or partition that was refused.",

@@ -197,22 +197,6 @@ def _without_settings(broker: Broker, request: Request, topic: Any) -> Any:
     )
 
 
-def init_producer_id(broker: Broker, request: Request) -> PermittedPart | None:
-    """Take WRITE on the transactional id; without one, on any topic, or IDEMPOTENT_WRITE on the cluster (KIP-679)."""
-    authorization = broker.authorization
-    transactional_id = request.message.transactional_id
-    if transactional_id is not None:
-        kind = ResourceKind.TRANSACTIONAL_ID
-        if authorization.permits(request, AclOperation.WRITE, kind, transactional_id):
-            return None
-        return refused(request, denial(kind))
-    if authorization.permits_on_cluster(
-        request, AclOperation.IDEMPOTENT_WRITE, is_listing=True
-    ) or authorization.permits_some(request, AclOperation.WRITE, ResourceKind.TOPIC):
-        return None
-    return refused(request, denial(ResourceKind.CLUSTER))
-
-
 def configs(operation: AclOperation) -> Check:
     """Return the check of an API about settings of topics, groups, brokers and so on."""
 

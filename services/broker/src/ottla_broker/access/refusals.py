@@ -15,7 +15,7 @@ from kio.index import load_response_schema
 from kio.static.protocol import Entity
 
 from ottla_core.errors import KafkaError
-from ottla_core.wire import group_responses
+from ottla_core.wire import group_responses, transaction_responses
 from ottla_core.wire.conversion import default_values, entity_in, item_type, message_of
 
 CREATE_ACLS, DELETE_ACLS = 30, 31
@@ -52,8 +52,9 @@ _GROUP_ANSWERS: Final[Mapping[int, str]] = {
     group_responses.DELETE_GROUPS: "results",
     group_responses.OFFSET_DELETE: "topics",
     group_responses.CONSUMER_GROUP_DESCRIBE: "groups",
+    transaction_responses.DESCRIBE_TRANSACTIONS: "transaction_states",
 }
-"""The same of APIs of groups, whose whole responses `group_responses` makes."""
+"""The same of APIs of coordinators, whose whole responses `group_responses` makes."""
 
 _EXTRA: Final[Mapping[int, Mapping[str, object]]] = {
     DELETE_RECORDS: {"low_watermark": -1},

@@ -118,6 +118,13 @@ def _groups(message: Any, _topic_name: TopicName) -> Iterator[str]:
         yield f"GROUP:{group_id}"
 
 
+def _markers(message: Any, _topic_name: TopicName) -> Iterator[str]:
+    for marker in message.markers:
+        result = "commit" if marker.transaction_result else "abort"
+        for topic in marker.topics:
+            yield f"TOPIC:{topic.name} ({result} of the transaction of producer {marker.producer_id})"
+
+
 def _elections(message: Any, _topic_name: TopicName) -> Iterator[str]:
     for topic in message.topic_partitions or ():
         yield f"TOPIC:{topic.topic}"
@@ -156,6 +163,7 @@ CHANGES: Final[Mapping[int, Resources]] = {
     19: _topics,  # CreateTopics
     20: _deleted_topics,
     21: _topics,  # DeleteRecords
+    27: _markers,  # WriteTxnMarkers
     30: _created_acls,
     31: _deleted_acls,
     33: _configs,  # AlterConfigs
@@ -178,7 +186,7 @@ CHANGES: Final[Mapping[int, Resources]] = {
 """By API, what its requests are about."""
 
 NO_CHANGES: Final = frozenset(
-    {0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 22, 23}
-    | {29, 32, 35, 36, 41, 46, 48, 50, 55, 60, 61, 68, 69, 71, 72, 74, 75}
+    {0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 22, 23, 24, 25, 26, 28}
+    | {29, 32, 35, 36, 41, 46, 48, 50, 55, 60, 61, 65, 66, 68, 69, 71, 72, 74, 75}
 )
-"""APIs of data, of groups' members, of logins, and those that tell something."""
+"""APIs of data, of transactions, of groups' members, of logins, and those that tell something."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 from grpc import aio
 
-from ottla_broker.groups.relay_session import RelaySession
+from ottla_broker.groups.relay_session import RelaySession, WriteMarkers
 from ottla_broker.groups.shard_log_access import ShardLogAccess
 from ottla_broker.groups.topic_rights import TopicRights
 from ottla_core.background import start_detached, start_recurring
@@ -53,7 +53,9 @@ class CoordinatorStream:
         *,
         tls: "RpcTls | None" = None,
         topic_rights: TopicRights | None = None,
+        write_markers: WriteMarkers | None = None,
     ) -> None:
+        self._write_markers = write_markers
         self.coordinator = coordinator
         self._topic_rights = topic_rights
         self.broker_epoch = broker_epoch
@@ -107,7 +109,7 @@ class CoordinatorStream:
         reason = "the coordinator has ended the stream"
         try:
             await call.wait_for_connection()
-            session = self.session = RelaySession(self._shard_log, self._topic_rights)
+            session = self.session = RelaySession(self._shard_log, self._topic_rights, self._write_markers)
             was_open = True
             logger.info("connected to a group coordinator", id=coordinator.id, address=coordinator.rpc_address)
             sending = start_detached("group relay sending", _send(session, call))

@@ -18,9 +18,30 @@ class NotCoordinator(KafkaError):
 
 
 class TransactionalIdRefused(KafkaError):
-    """Nobody coordinates transactions."""
+    """Nobody coordinates transactions at the cluster's level of features.
+
+    Of all errors it is the only one upon which every client gives up.
+    """
 
     code = ErrorCode.transactional_id_authorization_failed
+
+
+class CoordinatorLoadInProgress(KafkaError):
+    """What is needed for an answer is not there yet; clients repeat the request as it is."""
+
+    code = ErrorCode.coordinator_load_in_progress
+
+
+class VerificationNeeded(KafkaError):
+    """A group's shard does not have the transaction yet, as far as it knows; not told to clients.
+
+    Attributes:
+        guard: with which the shard is to be asked again when the transaction's coordinator knows it as a part.
+    """
+
+    def __init__(self, guard: int) -> None:
+        super().__init__("the shard is not known to be a part of the transaction")
+        self.guard = guard
 
 
 class CoordinatorNotAvailable(KafkaError):

@@ -1,4 +1,4 @@
-"""The way of a request about groups from this broker to the coordinator that owns the group's shard.
+"""The way of a request about groups or transactions from this broker to the coordinator that owns their shard.
 
 There is one stream to every registered coordinator, since each may need the logs that this broker leads. Streams
 follow the cluster state: a coordinator that registers anew is another one, and so is this broker for it.
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ottla_broker.callback_answer import CallbackAnswer
 from ottla_broker.groups.coordinator_stream import CoordinatorStream
 from ottla_broker.groups.errors import NotCoordinator
+from ottla_broker.groups.marker_writing import MarkerWriting
 from ottla_broker.groups.relay_session import Finish, RelaySession
 from ottla_broker.groups.routing import owner_of, owners
 from ottla_broker.groups.shard_log_access import ShardLogAccess
@@ -21,15 +22,17 @@ from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import MessageTooLarge
 from ottla_core.rpc.frame_queue import FRAME_BYTES_MAX
 from ottla_core.rpc.group_relay import ALL_SHARDS
-from ottla_core.shards import GROUP_TOPIC
+from ottla_core.shards import GROUP_TOPIC, shard_named
 from ottla_core.topic_partition import TopicPartition
+from ottla_proto.gen.ottla import group_relay_pb2 as pb
 
 if TYPE_CHECKING:
     from ottla_core.rpc.tls import RpcTls
 
 T = TypeVar("T")
 
-ALL_GROUP_SHARDS = TopicPartition(GROUP_TOPIC, ALL_SHARDS)
+OWN_HOST = "/127.0.0.1"
+"""Where the client is, of requests that the broker makes itself."""
 
 
 def answer_or_raise(answer: bytes | NotCoordinator) -> bytes:
@@ -48,6 +51,7 @@ class GroupRelay:
 
     Attributes:
         shard_log: the logs as the coordinators use them.
+        markers: writes what ends transactions; None where nothing does.
         streams: by coordinator id.
     """
 
@@ -59,8 +63,10 @@ class GroupRelay:
         *,
         tls: "RpcTls | None" = None,
         topic_rights: TopicRights | None = None,
+        markers: MarkerWriting | None = None,
     ) -> None:
         self.shard_log = shard_log
+        self.markers = markers
         self.streams: dict[int, CoordinatorStream] = {}
         self._feed = feed
         self._broker_id = broker_id
@@ -118,6 +124,8 @@ class GroupRelay:
         only_forward: bool = False,
         sets_all_back: bool = False,
         client: RelayedClient | None = None,
+        fresh_producer_id: int | None = None,
+        verification_guard: int | None = None,
     ) -> CallbackAnswer[T]:
         """Pass a request on to the owner of a shard; see `RelaySession.ask`.
 
@@ -134,21 +142,36 @@ class GroupRelay:
             only_forward=only_forward,
             sets_all_back=sets_all_back,
             client=client,
+            fresh_producer_id=fresh_producer_id,
+            verification_guard=verification_guard,
         )
 
-    async def ask_all(self, frame: bytes, client_host: str) -> list[bytes]:
-        """Return the answers of all owners of shards to a request that concerns every shard.
+    def ask_shard(self, shard: TopicPartition, frame: bytes) -> CallbackAnswer[bytes]:
+        """Ask the owner of a shard on behalf of this broker itself.
+
+        Raises:
+            NotCoordinator, MessageTooLarge: as `ask`.
+        """
+        return self.ask(shard, frame, OWN_HOST, answer_or_raise)
+
+    async def write_markers(self, request: pb.MarkersWrite) -> pb.MarkersWritten:
+        """Write the markers that a coordinator asks for."""
+        assert self.markers is not None
+        return await self.markers.answer(request, self.ask_shard)
+
+    async def ask_all(self, frame: bytes, client_host: str, topic: str = GROUP_TOPIC) -> list[bytes]:
+        """Return the answers of all owners of shards of a topic to a request that concerns every one of them.
 
         Raises:
             NotCoordinator: a shard has no owner, or one cannot be reached.
             MessageTooLarge: the request is larger than what travels to a coordinator.
         """
         return await asyncio.gather(
-            *(self._ask_for_all(owner, frame, client_host) for owner in owners(self._feed.state))
+            *(self._ask_for_all(owner, frame, client_host, topic) for owner in owners(self._feed.state, topic))
         )
 
-    async def _ask_for_all(self, owner: Member, frame: bytes, client_host: str) -> bytes:
-        return await self._ask(owner, ALL_GROUP_SHARDS, frame, client_host, answer_or_raise)
+    async def _ask_for_all(self, owner: Member, frame: bytes, client_host: str, topic: str) -> bytes:
+        return await self._ask(owner, shard_named(topic, ALL_SHARDS), frame, client_host, answer_or_raise)
 
     def _ask(
         self,
@@ -161,6 +184,8 @@ class GroupRelay:
         only_forward: bool = False,
         sets_all_back: bool = False,
         client: RelayedClient | None = None,
+        fresh_producer_id: int | None = None,
+        verification_guard: int | None = None,
     ) -> CallbackAnswer[T]:
         if len(frame) > FRAME_BYTES_MAX:
             raise MessageTooLarge(f"a request of {len(frame)} bytes about groups; {FRAME_BYTES_MAX} is the most")
@@ -173,6 +198,8 @@ class GroupRelay:
             only_forward=only_forward,
             sets_all_back=sets_all_back,
             client=client,
+            fresh_producer_id=fresh_producer_id,
+            verification_guard=verification_guard,
         )
 
     def _session_with(self, owner: Member) -> RelaySession:
@@ -205,6 +232,7 @@ class GroupRelay:
                     self.shard_log,
                     tls=self._tls,
                     topic_rights=self._topic_rights,
+                    write_markers=None if self.markers is None else self.write_markers,
                 )
 
     def _retire(self, coordinator_id: int) -> None:

@@ -12,7 +12,8 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from ottla_broker.callback_answer import CallbackAnswer
-from ottla_broker.groups.errors import NotCoordinator
+from ottla_broker.groups.errors import NotCoordinator, VerificationNeeded
+from ottla_broker.groups.marker_writing import refused_markers
 from ottla_broker.groups.shard_log_access import ShardLogAccess
 from ottla_broker.groups.topic_rights import RelayedClient, TopicRights
 from ottla_core.background import start_detached
@@ -40,6 +41,9 @@ T = TypeVar("T")
 
 Finish = Callable[[bytes | NotCoordinator], T]
 """Makes the caller's result of a coordinator's answer, or of its loss; may raise instead."""
+
+WriteMarkers = Callable[[pb.MarkersWrite], Coroutine[None, None, pb.MarkersWritten]]
+"""Writes the markers that end transactions; answers when every in-sync replica has them."""
 
 logger = structlog.get_logger("groups")
 
@@ -77,9 +81,15 @@ class RelaySession:
         relayed_count: requests of clients that were passed on.
     """
 
-    def __init__(self, shard_log: ShardLogAccess, topic_rights: TopicRights | None = None) -> None:
+    def __init__(
+        self,
+        shard_log: ShardLogAccess,
+        topic_rights: TopicRights | None = None,
+        write_markers: WriteMarkers | None = None,
+    ) -> None:
         self.outgoing = FrameQueue()
         self._topic_rights = topic_rights
+        self._write_markers = write_markers
         self.relayed_count = 0
         self._shard_log = shard_log
         self._last_id = 0
@@ -103,6 +113,8 @@ class RelaySession:
         only_forward: bool = False,
         sets_all_back: bool = False,
         client: RelayedClient | None = None,
+        fresh_producer_id: int | None = None,
+        verification_guard: int | None = None,
     ) -> CallbackAnswer[T]:
         """Pass a client's request on.
 
@@ -116,6 +128,10 @@ class RelaySession:
             only_forward: of an OffsetCommit, that no offset goes back.
             sets_all_back: of an OffsetCommit, that no group of the shard is to be further.
             client: of a ConsumerGroupHeartbeat, who the client is, unless it may see all topics.
+            fresh_producer_id: of requests about transactions, a producer id to use if one is needed.
+            verification_guard: of a TxnOffsetCommit, the guard of the `VerificationNeeded` that answered it before.
+
+        Awaiting the answer raises `VerificationNeeded` where the coordinator answers with a guard.
 
         Raises:
             NotCoordinator: too much waits for the coordinator.
@@ -144,6 +160,10 @@ class RelaySession:
         if client is not None:
             request.principal.kind, request.principal.name = client.principal.kind, client.principal.name
             request.rights_version = client.rights_version
+        if fresh_producer_id is not None:
+            request.fresh_producer_id = fresh_producer_id
+        if verification_guard is not None:
+            request.verification_guard = verification_guard
         return relayed
 
     def receive(self, frames: pb.Frames) -> None:
@@ -153,10 +173,12 @@ class RelaySession:
                 case "group_response":
                     waiting = self._waiting.pop(frame.id, None)
                     if waiting is not None:
-                        waiting.take(frame.group_response.frame)
+                        _answer(waiting, frame.group_response)
                 case "topic_rights_question" if self._topic_rights is not None:
                     if len(self._log_requests) < LOG_REQUESTS_MAX:  # else the coordinator goes on without an answer
                         self._start(self._tell_rights(frame.id, self._topic_rights, frame.topic_rights_question))
+                case "markers_write" if self._write_markers is not None:
+                    self._begin_writing(frame.id, self._write_markers, frame.markers_write)
                 case "log_append" | "log_read" if len(self._log_requests) >= LOG_REQUESTS_MAX:
                     self.outgoing.put(_overloaded(frame))
                 case "log_append":
@@ -200,10 +222,28 @@ class RelaySession:
     async def _tell_rights(self, request_id: int, rights: TopicRights, question: pb.TopicRightsQuestion) -> None:
         self.outgoing.put(pb.Frame(id=request_id, topic_rights=await rights.answer(question)))
 
+    def _begin_writing(self, request_id: int, write: WriteMarkers, request: pb.MarkersWrite) -> None:
+        if len(self._log_requests) < LOG_REQUESTS_MAX:
+            self._start(self._write(request_id, write, request))
+        else:
+            refused = refused_markers(request, ErrorCode.request_timed_out)
+            self.outgoing.put(pb.Frame(id=request_id, markers_written=refused))
+
+    async def _write(self, request_id: int, write: WriteMarkers, request: pb.MarkersWrite) -> None:
+        self.outgoing.put(pb.Frame(id=request_id, markers_written=await write(request)))
+
     async def _read(self, request_id: int, request: pb.LogRead) -> None:
         async with self._reads:
             await self.outgoing.wait_until_below(UNSENT_BYTES_BEFORE_READ_MAX)
             self.outgoing.put(pb.Frame(id=request_id, log_records=await self._shard_log.read(request)))
+
+
+def _answer(waiting: _Relayed[Any], response: pb.GroupResponse) -> None:
+    answer = response.frame
+    if not answer and response.HasField("verification_guard"):
+        waiting.fail(VerificationNeeded(response.verification_guard))
+    else:
+        waiting.take(answer)
 
 
 def _overloaded(frame: pb.Frame) -> pb.Frame:

@@ -5,11 +5,14 @@ batch without records, and the log refuses an epoch below the last it has seen. 
 fences too, for the log forgets producers that have been silent for a day. So does the newest owner that has written
 through this broker, which may not have heard of it yet: to the log, an owner under a new producer id is no successor.
 
+What belongs to transactions bears their producers' ids, and no sequence by which the log would know it again. It
+comes along with a batch of the owner and is appended right before it, if that one is in its turn.
+
 Whatever goes wrong is an answer with a Kafka error code; the stream goes on.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from uuid import UUID
 
 import structlog
@@ -23,10 +26,13 @@ from ottla_core.clock import Clock
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import (
     InvalidProducerEpoch,
+    InvalidRecord,
+    InvalidTransactionState,
     KafkaError,
     OffsetOutOfRange,
     RecordListTooLarge,
     RequestTimedOut,
+    TransactionCoordinatorFenced,
     UnknownTopicOrPartition,
 )
 from ottla_core.rpc.frame_queue import FRAME_BYTES_MAX
@@ -44,6 +50,10 @@ READ_IN_THREAD_BYTES_MIN = 128 * 1024
 
 REPLICATION_TIMEOUT_SECONDS = 10.0
 """How long an append may wait for the other replicas; the coordinator gives up before."""
+
+JUDGED_BY_SHARD = 0
+"""In place of a transaction's version: the shard has seen to it that the marker's epoch goes with that version. One
+that is in the log already, of an append that was cut off, is taken again as of this version."""
 
 NO_OFFSET = -1
 NO_WRITER = (-1, -1)
@@ -95,7 +105,7 @@ class ShardLogAccess:
         """
         shard = shard_in(request)
         try:
-            partition, appended = self._append(shard, request.batch)
+            partition, appended = self._append(shard, request.batch, request.preceding_batches)
             end_offset = appended.last_offset + 1
             # Begun right here: once others have had their turn, the offset may be that of another leader's record.
             replication = None if partition.log.high_watermark >= end_offset else _Replication(partition, end_offset)
@@ -125,8 +135,12 @@ class ShardLogAccess:
         self.append_count += 1
         return pb.LogAppended(base_offset=appended.base_offset)
 
-    def _append(self, shard: TopicPartition, batch: bytes) -> tuple[Partition, AppendResult]:
-        """Append one batch to this broker's log; finds it where it had been appended before.
+    def _append(
+        self, shard: TopicPartition, batch: bytes, preceding: Sequence[bytes]
+    ) -> tuple[Partition, AppendResult]:
+        """Append one batch to this broker's log, and what precedes it; finds it where it had been appended before.
+
+        Nothing here waits: another leader or owner, or the same batch again, must not come in between.
 
         Raises:
             KafkaError: it was not appended.
@@ -135,14 +149,40 @@ class ShardLogAccess:
         header = parse_header(batch)
         self._check_owner(shard, header)
         try:
-            appended = partition.append(
-                batch, now_ms=self._clock.time_ms(), all_in_sync=True, origin=AppendOrigin.COORDINATOR
-            )
+            # Without the look at the sequence, what is there would be appended again, or what has another before it.
+            if preceding and partition.log.producers.check(header) is None:
+                self._append_preceding(partition, preceding)
+            appended = self._append_one(partition, batch)
         except InvalidProducerEpoch as error:
             entry = partition.log.producers.get(header.producer_id)
             raise error if entry is None else SeenLaterEpoch(error.message, entry.producer_epoch) from error
         self._newest_writers[shard] = header.producer_id, header.producer_epoch
         return partition, appended
+
+    def _append_one(self, partition: Partition, batch: bytes) -> AppendResult:
+        return partition.append(
+            batch,
+            now_ms=self._clock.time_ms(),
+            all_in_sync=True,
+            origin=AppendOrigin.COORDINATOR,
+            transaction_version=JUDGED_BY_SHARD,
+        )
+
+    def _append_preceding(self, partition: Partition, batches: Sequence[bytes]) -> None:
+        """Append what belongs to transactions.
+
+        Raises:
+            InvalidRecord: a batch is of no transaction, or the log refuses it for good; the log's own errors would be
+                taken for the owner's.
+            KafkaError: as `Partition.append`; those before are appended.
+        """
+        if not all(parse_header(batch).is_transactional for batch in batches):
+            raise InvalidRecord("what precedes the batch is of no transaction")
+        for batch in batches:
+            try:
+                self._append_one(partition, batch)
+            except (InvalidProducerEpoch, InvalidTransactionState, TransactionCoordinatorFenced) as error:
+                raise InvalidRecord(f"what precedes the batch is refused: {error.message}") from error
 
     def _leader_of(self, shard: TopicPartition) -> Partition:
         """Return a shard's partition.

@@ -1,4 +1,4 @@
-"""Requests that name several groups, taken apart by shard and put together again from the answers. Pure."""
+"""Requests that name several groups or transactional ids: parts of them by shard, and one answer again. Pure."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
@@ -18,10 +18,12 @@ class GroupLists:
     Attributes:
         requested: the request's array: group ids, or messages that have a `group_id`.
         answered: the response's array of messages that have a `group_id`.
+        name: the field that has the group's id in both, or another name by which shards are found.
     """
 
     requested: str
     answered: str
+    name: str = "group_id"
 
 
 def split(
@@ -30,7 +32,7 @@ def split(
     """Return the parts of a request by the shard that keeps their groups; the request itself if that is only one."""
     shards: dict[TopicPartition, list[Any]] = defaultdict(list)
     for item in getattr(message, lists.requested):
-        shards[shard_for(_group_id(item))].append(item)
+        shards[shard_for(_name(item, lists))].append(item)
     if len(shards) == 1:
         return dict.fromkeys(shards, message)
     return {shard: replace(message, **{lists.requested: tuple(items)}) for shard, items in shards.items()}
@@ -44,10 +46,10 @@ def merge(message: Any, lists: GroupLists, response_type: type[Entity], answers:
     found: dict[str, deque[Any]] = defaultdict(deque)
     for answer in answers:
         for item in getattr(answer, lists.answered):
-            found[item.group_id].append(item)
-    requested = (found[_group_id(item)] for item in getattr(message, lists.requested))
+            found[getattr(item, lists.name)].append(item)
+    requested = (found[_name(item, lists)] for item in getattr(message, lists.requested))
     return message_of(response_type, **{lists.answered: tuple(items.popleft() for items in requested if items)})
 
 
-def _group_id(item: Any) -> str:
-    return item if isinstance(item, str) else item.group_id
+def _name(item: Any, lists: GroupLists) -> str:
+    return item if isinstance(item, str) else getattr(item, lists.name)

@@ -23,6 +23,9 @@ from ottla_core.wire.conversion import convert
 from ottla_core.wire.messages import RequestHeader, message_codec
 
 FIRST_VERSION_WITH_CLIENT_SOFTWARE = 3
+FIRST_VERSION_WITH_LEVEL_0 = 4
+"""Clients that ask in an older version may refuse the whole answer for a feature that begins at level 0
+(KAFKA-17492), so such features are left out of what this broker has."""
 SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 SOFTWARE_CHARACTERS_KEPT_MAX = 256
 """A connection keeps what its client says of itself, before a login too; a frame has room for megabytes of it."""
@@ -65,7 +68,8 @@ def handle(broker: Broker, request: Request, apis: Iterable[AdvertisedApi]) -> P
         )
     shown = [api for api in apis if broker.config.shows_metrics or api.key not in TELEMETRY_KEYS]
     response = _response(ErrorCode.none, shown)
-    return request.respond(replace(response, **_features(broker.feed.state.features)))
+    reads_level_0 = request.version >= FIRST_VERSION_WITH_LEVEL_0
+    return request.respond(replace(response, **_features(broker.feed.state.features, reads_level_0=reads_level_0)))
 
 
 def unsupported(header: RequestHeader, apis: Iterable[AdvertisedApi]) -> Parts:
@@ -78,12 +82,13 @@ def unsupported(header: RequestHeader, apis: Iterable[AdvertisedApi]) -> Parts:
     return [codec.encode_response(header.correlation_id, convert(response, ApiVersionsResponseV0))]
 
 
-def _features(finalized: FinalizedFeatures) -> dict[str, Any]:
+def _features(finalized: FinalizedFeatures, *, reads_level_0: bool) -> dict[str, Any]:
     """Return the fields that say what this broker has, and what the cluster is at."""
     return {
         "supported_features": tuple(
             SupportedFeatureKey(name=each.name, min_version=i16(each.min_level), max_version=i16(each.max_level))
             for each in SUPPORTED
+            if each.min_level > 0 or reads_level_0
         ),
         "finalized_features_epoch": i64(finalized.epoch),
         "finalized_features": tuple(

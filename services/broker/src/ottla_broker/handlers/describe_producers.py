@@ -1,4 +1,4 @@
-"""DescribeProducers (key 61): the idempotent producers whose sequence numbers a partition remembers.
+"""DescribeProducers (key 61): the producers that a partition remembers, and where their open transactions begin.
 
 Any replica answers for itself, as in Kafka: clients ask the leader, or the broker that they are told to (KIP-664).
 """
@@ -18,8 +18,6 @@ from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.outcome import Parts
 from ottla_broker.partition import Partition
 from ottla_core.errors import KafkaError
-
-NO_COORDINATOR = i32(-1)
 
 
 def handle(broker: Broker, request: Request) -> Parts:
@@ -50,7 +48,8 @@ def _active_producers(partition: Partition) -> tuple[ProducerState, ...]:
             producer_epoch=i32(entry.producer_epoch),
             last_sequence=i32(entry.last_sequence),
             last_timestamp=i64(entry.last_timestamp),
-            coordinator_epoch=NO_COORDINATOR,
+            coordinator_epoch=i32(entry.coordinator_epoch),
+            current_txn_start_offset=i64(entry.current_transaction_first_offset),
         )
         for entry in partition.log.active_producers()
     )

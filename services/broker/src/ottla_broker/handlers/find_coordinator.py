@@ -5,12 +5,13 @@ named is a matter of spreading the groups; all brokers name the same. It is name
 can be reached, so that clients wait here, where they know how to. Those that are sent on in vain give up sooner:
 librdkafka repeats an OffsetCommit for as long as it finds no coordinator, but tries each that it finds only once.
 
-The first look-up has `__consumer_offsets` created. There are no transactions yet, and no share groups. Who looks for
-the coordinator of a transactional id is refused with the one error that ends the matter for every client: librdkafka
-asks again and again upon any but failures of authorization.
+The first look-up has `__consumer_offsets` created, or `__transaction_state`. There are no share groups. Before the
+cluster is at the level of transactions, a client that looks for the coordinator of a transactional id is refused with
+the one error that ends the matter for every client: librdkafka asks again and again upon any but failures of
+authorization.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -21,14 +22,16 @@ from kio.schema.types import BrokerId
 from kio.static.primitive import i32
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.groups.errors import CoordinatorNotAvailable, NotCoordinator, TransactionalIdRefused
-from ottla_broker.groups.routing import broker_for, shard_for
+from ottla_broker.groups.errors import CoordinatorNotAvailable, NotCoordinator
+from ottla_broker.groups.routing import broker_for, shard_for, transaction_shard_for
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.long_responses import respond_in_thread
 from ottla_broker.outcome import Outcome, Parts
 from ottla_core.acls import AclOperation, ResourceKind
+from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import InvalidRequest, KafkaError
 from ottla_core.slices import in_slices, started
+from ottla_core.topic_partition import TopicPartition
 
 FIRST_BATCHED_VERSION = 4
 NO_BROKER = BrokerId(-1)
@@ -89,16 +92,18 @@ def _broker_of(broker: Broker, request: Request, key_type: int, key: str) -> int
         TransactionalIdRefused, InvalidRequest: nobody ever will.
         GroupAuthorizationFailed, TransactionalIdAuthorizationFailed: the client may not know.
     """
+    shard_of_key: Callable[[ClusterState, str], TopicPartition]
     if key_type == KeyType.TRANSACTION:
-        broker.authorization.check(request, AclOperation.DESCRIBE, ResourceKind.TRANSACTIONAL_ID, key)
-        raise TransactionalIdRefused("this cluster has no transactions")
-    if key_type != KeyType.GROUP:
+        kind, shard_of_key, topic = ResourceKind.TRANSACTIONAL_ID, transaction_shard_for, broker.transaction_topic
+    elif key_type == KeyType.GROUP:
+        kind, shard_of_key, topic = ResourceKind.GROUP, shard_for, broker.group_topic
+    else:
         raise InvalidRequest(f"this cluster has no coordinators of key type {key_type}")
-    broker.authorization.check(request, AclOperation.DESCRIBE, ResourceKind.GROUP, key)
+    broker.authorization.check(request, AclOperation.DESCRIBE, kind, key)
     try:
-        broker.groups.check_reachable(shard_for(broker.state, key))
+        broker.groups.check_reachable(shard_of_key(broker.state, key))
     except NotCoordinator as error:
-        broker.group_topic.begin()
+        topic.begin()
         raise CoordinatorNotAvailable(error.message) from None
     broker_id = broker_for(key, broker.reachable_brokers(request.listener))
     if broker_id is None:

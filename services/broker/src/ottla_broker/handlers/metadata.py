@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from ottla_broker.authorization import denial
 from ottla_broker.broker import Broker, Request
-from ottla_broker.groups.group_topic import new_group_topic
+from ottla_broker.groups.coordinator_topics import COORDINATOR_TOPICS
 from ottla_broker.listener_view import ListenerView
 from ottla_broker.outcome import Answer, Outcome, Parts
 from ottla_broker.quotas.mutations import admitted
@@ -26,7 +26,7 @@ from ottla_core.errors import InvalidTopic, KafkaError
 from ottla_core.kafka_uuid import ZERO_UUID
 from ottla_core.observe.request_errors import count_error
 from ottla_core.random_ids import random_uuid
-from ottla_core.shards import GROUP_TOPIC, INTERNAL_TOPICS
+from ottla_core.shards import INTERNAL_TOPICS, TRANSACTION_TOPIC
 from ottla_core.slices import Pace, in_slices, started
 from ottla_core.topic_name import check_topic_name
 from ottla_core.wire.metadata_response import BrokerMetadata, MetadataEncoder, TopicMetadata
@@ -69,7 +69,7 @@ async def _handle(broker: Broker, request: Request) -> Answer | Awaitable[Answer
     for topic in topics:
         named = _Wanted(topic.name, getattr(topic, "topic_id", None) or ZERO_UUID)
         wanted[named] = None
-        if creates and named.name is not None and named.name not in state.topics and _is_valid(named.name):
+        if creates and named.name is not None and named.name not in state.topics and _may_exist(named.name, state):
             if _may_create(broker, request, named.name):
                 absent[named.name] = None
             else:
@@ -97,6 +97,11 @@ def _may_create(broker: Broker, request: Request, topic: str) -> bool:
 def _creates(broker: Broker, request: Request) -> bool:
     """Return whether topics that are not there are to be created; clients could not say no before version 4."""
     return getattr(request.message, "allow_auto_topic_creation", True) and broker.config.auto_create_topics_enable
+
+
+def _may_exist(name: str, state: ClusterState) -> bool:
+    """Return whether there may be a topic of a name; that of transactions has to be known to all processes."""
+    return _is_valid(name) and (name != TRANSACTION_TOPIC or state.features.has_transactions)
 
 
 def _is_valid(name: str) -> bool:
@@ -152,8 +157,8 @@ async def _create(broker: Broker, names: Sequence[str], timeout_s: float) -> dic
 
 
 def _new_topic(broker: Broker, name: str) -> NewTopic:
-    if name == GROUP_TOPIC:
-        return new_group_topic(broker.config)
+    if (of_coordinators := COORDINATOR_TOPICS.get(name)) is not None:
+        return of_coordinators.new(broker.config)
     return NewTopic(
         name=name,
         topic_id=random_uuid(),

@@ -3,6 +3,9 @@
 Every partition is appended to at once and answered on its own; one refused batch does not hold back another. The
 answer leaves when the records are as safe as the producer and the topic ask: in the log, with acks=all on every
 in-sync replica, and fsynced where `flush.messages` makes a flush due (`delayed_produce.py`).
+
+The first batches of a transaction are appended when its coordinator has confirmed the partitions, or added them
+(`transactions/produce_verification.py`). Until then nothing else is taken from the connection.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -18,7 +21,14 @@ from ottla_broker.log.appends.append_result import AppendResult
 from ottla_broker.log.appends.unpacking import LookedInto
 from ottla_broker.outcome import Answer, Outcome, Parts
 from ottla_broker.partition import Partition
-from ottla_core.acls import AclOperation
+from ottla_broker.transactions.produce_verification import (
+    ProduceVerification,
+    Retrying,
+    Verified,
+    has_transactional_batches,
+    is_transactional,
+)
+from ottla_core.acls import AclOperation, ResourceKind
 from ottla_core.errors import (
     DuplicateSequenceNumber,
     InvalidRecord,
@@ -27,6 +37,7 @@ from ottla_core.errors import (
     KafkaError,
     NotLeaderOrFollower,
     PolicyViolation,
+    TransactionalIdAuthorizationFailed,
 )
 from ottla_core.observe.request_errors import count_error
 from ottla_core.shards import INTERNAL_TOPICS
@@ -45,7 +56,12 @@ BATCHES_AT_ONCE_MAX = 200
 ADMIN_CLIENT_ID = "__admin_client"
 """The client id with which Kafka lets tools write to internal topics."""
 PASSING_REFUSALS = frozenset(
-    {ErrorCode.not_leader_or_follower, ErrorCode.not_enough_replicas, ErrorCode.kafka_storage_error}
+    {
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.not_enough_replicas,
+        ErrorCode.kafka_storage_error,
+        ErrorCode.concurrent_transactions,
+    }
 )
 """Why a batch is refused that the producer is going to send again."""
 TAKEN_FOR_SUCCESS = frozenset({ErrorCode.none, ErrorCode.duplicate_sequence_number})
@@ -59,6 +75,9 @@ class InvalidRequiredAcks(KafkaError):
     code = ErrorCode.invalid_required_acks
 
 
+_Kept = tuple[str | UUID, list[PartitionData], list[PartitionProduced]]
+"""A topic, what is left to be appended of it, and the list for the outcomes."""
+
 Led = tuple[Partition, int, list[PartitionProduced], int]
 """A partition that was appended to, the leader epoch then, the list that has the outcome, and the position in it."""
 
@@ -71,6 +90,7 @@ class _Work:
         topics: the topics of the request that were begun, with the outcomes of the batches tried so far, in order.
         pending_acks: what was appended and is to be waited for.
         led: what was appended for a producer that only asks that this broker has it as the leader (acks=1).
+        verified: what the coordinator of the request's transaction has said; None without a transaction.
     """
 
     broker: Broker
@@ -78,12 +98,19 @@ class _Work:
     topics: list[tuple[str | UUID, list[PartitionProduced]]]
     pending_acks: list[PendingAck]
     led: list[Led]
+    verified: Verified | None = None
 
 
 def handle(broker: Broker, request: Request) -> Outcome:
     """Append what was sent, then answer: at once, or when the records are as safe as is asked for."""
     work = _Work(broker, request, [], [], [])
-    count = 0
+    if request.message.transactional_id is not None:
+        return _handle_transactional(work)
+    return _append_all(work)
+
+
+def _append_all(work: _Work) -> Outcome:
+    request, count = work.request, 0
     for named, partitions in request.message.topics:
         outcomes: list[PartitionProduced] = []
         work.topics.append((named, outcomes))
@@ -96,15 +123,70 @@ def handle(broker: Broker, request: Request) -> Outcome:
     return _answer_when_safe(work)
 
 
+def _handle_transactional(work: _Work) -> Outcome:
+    """Have the coordinator of the transaction asked before its first batches are appended."""
+    broker, request = work.broker, work.request
+    message: ProduceRequest = request.message
+    assert message.transactional_id is not None
+    try:
+        if not broker.state.features.has_transactions:
+            raise PolicyViolation("this cluster has no transactions")
+        if has_transactional_batches(message):
+            kind = ResourceKind.TRANSACTIONAL_ID
+            broker.authorization.check(request, AclOperation.WRITE, kind, message.transactional_id)
+        verification = ProduceVerification(
+            message, request.version, broker.partitions, lambda named: _may_write(broker, request, named)
+        )
+    except KafkaError as error:
+        return _refuse_all(work, error)
+    if verification.is_needed:
+        return started(_append_verified(work, verification))
+    work.verified = verification.known()
+    return _append_all(work)
+
+
+async def _append_verified(work: _Work, verification: ProduceVerification) -> Answer | Awaitable[Answer]:
+    kept = _kept(work)
+    config = work.broker.config
+    retrying = Retrying(
+        config.add_partitions_to_txn_retry_backoff_ms / 1000, config.add_partitions_to_txn_retry_backoff_max_ms / 1000
+    )
+    work.verified = await verification.ask(work.broker.transaction_coordinators, retrying)
+    return await _append_kept(work, kept)
+
+
+def _refuse_all(work: _Work, error: KafkaError) -> Outcome:
+    for named, partitions in work.request.message.topics:
+        outcomes = [_refused(work.broker, named, data.partition, error) for data in partitions]
+        work.topics.append((named, outcomes))
+    return _answer(work)
+
+
+def _may_write(broker: Broker, request: Request, named: str | UUID) -> bool:
+    try:
+        if broker.authorization.is_on:
+            check_may_write(broker, request, named)
+    except KafkaError:
+        return False
+    return True
+
+
 async def _go_on_with_rests(work: _Work) -> Answer | Awaitable[Answer]:
-    """Append what is left batch by batch, resting in between; what has to be unpacked is, before it is appended."""
+    return await _append_kept(work, _kept(work))
+
+
+def _kept(work: _Work) -> list[_Kept]:
+    """Return what is left to be appended, in memory of its own: the frame is gone after the first rest."""
     message: ProduceRequest = work.request.message
     work.topics += [(named, []) for named, _ in message.topics[len(work.topics) :]]
-    # The frame, into which the records are views, is gone after the first rest.
-    kept = [
+    return [
         (named, [_copied(data) for data in partitions[len(outcomes) :]], outcomes)
         for (named, partitions), (_, outcomes) in zip(message.topics, work.topics, strict=True)
     ]
+
+
+async def _append_kept(work: _Work, kept: Sequence[_Kept]) -> Answer | Awaitable[Answer]:
+    """Append what is left batch by batch, resting in between; what has to be unpacked is, before it is appended."""
     pace = Pace()
     for named, partitions, outcomes in kept:
         for data in partitions:
@@ -190,17 +272,17 @@ def _append(
     """
     broker, request = work.broker, work.request
     message: ProduceRequest = request.message
-    acks = message.acks
+    acks, verified = message.acks, work.verified
     index, records = data
     try:
         if acks not in ACKS:
             raise InvalidRequiredAcks(f"acks is {acks}; it must be -1, 0 or 1")
-        if message.transactional_id is not None:
-            raise PolicyViolation("this cluster has no transactions")
         if broker.authorization.is_on:
             check_may_write(broker, request, named)
         if not records:
             raise InvalidRecord(f"no record batch for {named}-{index}")
+        if message.transactional_id is None and is_transactional(records):
+            raise TransactionalIdAuthorizationFailed("a batch of a transaction in a request without transactional id")
         partition = broker.partitions.leader_of(named, index)
         if partition.log.looks_into_records and not unpacks_here:
             return False
@@ -208,9 +290,15 @@ def _append(
         broker.refused_batches.check(named, index, records, broker.clock.monotonic(), producers)
         if partition.topic_partition.topic in INTERNAL_TOPICS and request.header.client_id != ADMIN_CLIENT_ID:
             raise InvalidTopic(f"cannot append to the internal topic {partition.topic_partition.topic}")
+        if verified is not None and (error_found := verified.errors.get((named, index))) is not None:
+            raise error_found
         try:
             appended = partition.append(
-                records, now_ms=broker.clock.time_ms(), all_in_sync=acks == ALL_IN_SYNC, looked_into=looked_into
+                records,
+                now_ms=broker.clock.time_ms(),
+                all_in_sync=acks == ALL_IN_SYNC,
+                looked_into=looked_into,
+                verification=None if verified is None else verified.guards.get((named, index)),
             )
         except DuplicateSequenceNumber as repeated:
             outcome, end_offset = _refused(broker, named, index, repeated), repeated.end_offset

@@ -22,8 +22,8 @@ from kio.schema.offset_commit.v10.request import (
     OffsetCommitRequestTopic,
 )
 
+from ottla_broker.groups.coordinator_topics import CoordinatorTopicCreation
 from ottla_broker.groups.errors import NotCoordinator
-from ottla_broker.groups.group_topic import GroupTopicCreation
 from ottla_broker.groups.relay import GroupRelay, answer_or_raise
 from ottla_broker.groups.routing import owner_of, shard_for, shards
 from ottla_broker.links.group_rewind import Cuts, Refusals
@@ -54,7 +54,7 @@ class LocalGroupOffsets:
     """
 
     def __init__(
-        self, relay: GroupRelay, topic: GroupTopicCreation, state: Callable[[], ClusterState], client_id: str
+        self, relay: GroupRelay, topic: CoordinatorTopicCreation, state: Callable[[], ClusterState], client_id: str
     ) -> None:
         self._relay = relay
         self._topic = topic

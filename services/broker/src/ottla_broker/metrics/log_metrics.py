@@ -44,6 +44,17 @@ def show_traffic(metrics: Metrics, traffic: TrafficByTopic) -> None:
     show("ottla_broker_topic_fetched_bytes_total", lambda each: each.fetched_bytes)
 
 
+def show_open_transactions(metrics: Metrics, partitions: PartitionTable, now_ms: Callable[[], int]) -> None:
+    """Show the transactions that are open in logs, and whether one may hang."""
+    metrics.show_value(
+        "ottla_broker_open_transactions", lambda: sum(len(each.log.producers.transactions) for each in partitions)
+    )
+    metrics.show_value(
+        "ottla_broker_open_transaction_silent_seconds_max",
+        lambda: max((each.log.transactions.silent_ms(now_ms()) for each in partitions), default=0) / 1000,
+    )
+
+
 def show_compaction(metrics: Metrics, cleaner: LogCleaner) -> None:
     """Show what compaction does."""
     metrics.show_value("ottla_broker_compaction_rounds_total", lambda: cleaner.rounds)

@@ -7,11 +7,13 @@ from ottla_broker.audit.audit_records import AuditKind
 from ottla_broker.authorization import Authorization
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.fetch_sessions import FetchSessionCache
+from ottla_broker.groups.marker_writing import MarkerWriting
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.listener import Listener
 from ottla_broker.quotas.client_quotas import ClientQuotas
 from ottla_broker.request_times import PARTS, ApiTimes
 from ottla_broker.sasl.listener_sasl import LoginCounts
+from ottla_broker.transactions.coordinator_requests import CoordinatorRequests
 from ottla_core.acls import ResourceKind
 from ottla_core.observe.metrics import Metrics
 from ottla_core.observe.request_errors import errors_by_api
@@ -108,3 +110,10 @@ def show_group_relay(metrics: Metrics, groups: GroupRelay) -> None:
     metrics.show_value("ottla_broker_group_requests_waiting", lambda: groups.waiting_count)
     metrics.show_value("ottla_broker_shard_appends_total", lambda: groups.shard_log.append_count)
     metrics.show_value("ottla_broker_shard_reads_total", lambda: groups.shard_log.read_count)
+
+
+def show_transactions(metrics: Metrics, markers: MarkerWriting, coordinators: CoordinatorRequests) -> None:
+    """Show what this broker does for transactions."""
+    metrics.show_value("ottla_broker_transaction_markers_total", lambda: markers.written_count)
+    metrics.show_value("ottla_broker_transaction_verifications_total", lambda: coordinators.asked_count)
+    metrics.show_value("ottla_broker_transaction_verification_failures_total", lambda: coordinators.failed_count)

@@ -9,7 +9,7 @@ from ottla_broker.listener import Listener
 from ottla_broker.metrics.client_metrics import show_clients
 from ottla_broker.metrics.disk_metrics import show_disks
 from ottla_broker.metrics.link_metrics import show_links
-from ottla_broker.metrics.log_metrics import show_compaction, show_logs, show_traffic
+from ottla_broker.metrics.log_metrics import show_compaction, show_logs, show_open_transactions, show_traffic
 from ottla_broker.metrics.replication_metrics import show_replication
 from ottla_broker.metrics.request_metrics import (
     show_audit,
@@ -20,6 +20,7 @@ from ottla_broker.metrics.request_metrics import (
     show_requests,
     show_rights,
     show_throttles,
+    show_transactions,
 )
 from ottla_core.cluster.etcd.times import show_etcd
 from ottla_core.observe.catalogue.definition import ProcessRole
@@ -51,10 +52,13 @@ def serve_metrics(broker: Broker, listener: Listener, dispatcher: Dispatcher, tr
     show_fetch_sessions(metrics, broker.fetch_sessions)
     show_clients(metrics, broker.telemetry)
     show_logs(metrics, broker.partitions, broker.store)
+    show_open_transactions(metrics, broker.partitions, broker.clock.time_ms)
     show_traffic(metrics, broker.traffic)
     show_disks(metrics, broker.store, broker.cluster_copies)
     show_compaction(metrics, broker.store.cleaner)
     show_replication(metrics, broker.partitions, broker.isr_updates, broker.fetchers)
     show_links(metrics, broker.links, broker.link_keepers)
     show_group_relay(metrics, broker.groups)
+    assert broker.groups.markers is not None
+    show_transactions(metrics, broker.groups.markers, broker.transaction_coordinators)
     return publish_metrics(metrics, broker.config)

@@ -112,9 +112,16 @@ class ClassicGroup(Group):
         )
 
     def check_commit(
-        self, member_id: str, instance_id: str | None, generation_or_epoch: int, api_version: int, now_ms: int
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation_or_epoch: int,
+        api_version: int,
+        now_ms: int,
+        *,
+        in_transaction: bool = False,
     ) -> None:
-        """See that a member may commit offsets; its session begins anew.
+        """See that a member may commit offsets; its session begins anew, unless it is in a transaction.
 
         Raises:
             UnknownMemberId, IllegalGeneration, FencedInstanceId, RebalanceInProgress: it may not.
@@ -122,9 +129,13 @@ class ClassicGroup(Group):
         if self.is_empty and generation_or_epoch < 0:
             return
         if generation_or_epoch < 0 and not member_id and instance_id is None:
+            if in_transaction:
+                return
             raise UnknownMemberId("a group that has members takes commits from them alone")
         member = self.check_member(member_id, instance_id)
         self.check_generation(generation_or_epoch)
+        if in_transaction:
+            return
         if self.state is ClassicGroupState.COMPLETING_REBALANCE:
             raise RebalanceInProgress
         member.session_deadline_ms = max(member.session_deadline_ms, now_ms + member.session_timeout_ms)

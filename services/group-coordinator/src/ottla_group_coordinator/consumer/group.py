@@ -121,7 +121,14 @@ class ConsumerGroup(Group):
         return None
 
     def check_commit(
-        self, member_id: str, instance_id: str | None, generation_or_epoch: int, api_version: int, now_ms: int
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation_or_epoch: int,
+        api_version: int,
+        now_ms: int,
+        *,
+        in_transaction: bool = False,
     ) -> None:
         """See that a member may commit offsets; an empty group takes commits of anybody who names no epoch.
 
@@ -133,7 +140,8 @@ class ConsumerGroup(Group):
         if generation_or_epoch < 0 and not self.members:
             return
         member = self.check_member(member_id)
-        if not member.uses_classic_protocol and api_version < FIRST_COMMIT_WITH_MEMBER_EPOCH:
+        is_old = api_version < FIRST_COMMIT_WITH_MEMBER_EPOCH and not in_transaction
+        if is_old and not member.uses_classic_protocol:
             raise UnsupportedVersion(
                 f"members of the consumer protocol commit with version {FIRST_COMMIT_WITH_MEMBER_EPOCH} or later"
             )

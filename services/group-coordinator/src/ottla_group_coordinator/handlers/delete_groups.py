@@ -1,5 +1,7 @@
 """DeleteGroups: an administrator removes groups that have no members, with their offsets.
 
+Offsets of open transactions go, too; the transactions go on without them.
+
 A group may have more offsets than can be removed in one turn. Then the rest follows in later turns and the request
 is answered in the last. Nobody can use the group meanwhile: a consumer that came back would miss some of its offsets.
 
@@ -75,6 +77,7 @@ def _delete(shard: ShardState, tombstones: Tombstones, group_id: str) -> ErrorCo
         group.check_deletable()
     except KafkaError as error:
         return error.code
-    if not tombstones.remove_offsets(group_id, tuple(shard.offsets.of_group(group_id))):
+    offsets, pending = shard.offsets.of_group(group_id), shard.pending_offsets.of_group(group_id)
+    if not tombstones.remove_offsets(group_id, tuple(dict.fromkeys((*offsets, *pending)))):
         return None
     return ErrorCode.none if tombstones.remove_group(group) else None

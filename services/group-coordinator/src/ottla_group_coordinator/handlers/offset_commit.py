@@ -57,7 +57,7 @@ def handle(shard: ShardState, request: GroupRequest, turn: Turn) -> None:
         return
     refusal = ErrorCode.none
     if any(
-        _existence(topic, partition) is ErrorCode.none for asked, topic in topics for partition in asked.partitions
+        existence(topic, partition) is ErrorCode.none for asked, topic in topics for partition in asked.partitions
     ):
         refusal = _refusal(shard, request, turn.now_ms)
     expire_timestamp = _expire_timestamp(message, turn.timestamp_ms)
@@ -66,19 +66,19 @@ def handle(shard: ShardState, request: GroupRequest, turn: Turn) -> None:
     for asked, topic in topics:
         codes.append([])
         for partition in asked.partitions:
-            code = _existence(topic, partition) or refusal or _metadata_error(shard, partition.committed_metadata)
+            code = existence(topic, partition) or refusal or metadata_error(shard, partition.committed_metadata)
             codes[-1].append(code)
             if code is ErrorCode.none:
                 assert topic is not None
                 if request.only_forward and _is_stored(shard, message.group_id, topic, partition, turn.timestamp_ms):
                     continue
-                commits.append(_commit(message.group_id, topic, partition, turn.timestamp_ms, expire_timestamp))
-    if _size_bytes_max(commits) > shard.settings.batch_bytes_max:
+                commits.append(commit_of(message.group_id, topic, partition, turn.timestamp_ms, expire_timestamp))
+    if size_bytes_max(commits) > shard.settings.batch_bytes_max:
         commits.clear()
         codes = [[code or ErrorCode.invalid_commit_offset_size for code in of_topic] for of_topic in codes]
     for key, value in commits:
         shard.write(turn, key, value)
-    turn.answer(request.token, _response(request, codes))
+    turn.answer(request.token, response_writer(OFFSET_COMMIT, request.api_version)(request.message, codes))
 
 
 def _set_all_back(
@@ -98,7 +98,7 @@ def _set_all_back(
     }
     if not set_groups_back(shard, turn, ends):
         codes = [[code or ErrorCode.request_timed_out for code in of_topic] for of_topic in codes]
-    turn.answer(request.token, _response(request, codes))
+    turn.answer(request.token, response_writer(OFFSET_COMMIT, request.api_version)(request.message, codes))
 
 
 def find_topic(state: ClusterState, asked: Any) -> Topic | None:
@@ -109,9 +109,10 @@ def find_topic(state: ClusterState, asked: Any) -> Topic | None:
     return None if topic_id is None else state.topics_by_id.get(topic_id)
 
 
-def _existence(topic: Topic | None, partition: Any) -> ErrorCode:
+def existence(topic: Topic | None, partition: Any) -> ErrorCode:
+    """Return why nothing can be committed for a partition that a request names: there is none."""
     if topic is None:
-        by_id = partition.__version__ >= FIRST_WITH_TOPIC_IDS
+        by_id = partition.__api_key__ == OFFSET_COMMIT and partition.__version__ >= FIRST_WITH_TOPIC_IDS
         return ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
     if not 0 <= partition.partition_index < len(topic.partitions):
         return ErrorCode.unknown_topic_or_partition
@@ -119,7 +120,7 @@ def _existence(topic: Topic | None, partition: Any) -> ErrorCode:
 
 
 def _set_back_refusal(topic: Topic | None, partition: Any) -> ErrorCode:
-    code = _existence(topic, partition)
+    code = existence(topic, partition)
     if topic is None or code is not ErrorCode.none:
         return code
     is_later = topic.partitions[partition.partition_index].leader_epoch > partition.committed_leader_epoch
@@ -136,8 +137,7 @@ def _refusal(shard: ShardState, request: GroupRequest, now_ms: int) -> ErrorCode
 
 def _check_group(shard: ShardState, message: Any, api_version: int, now_ms: int) -> None:
     """See that the group takes the commit; any id is a group's where no member is named."""
-    if len(message.group_id.encode()) > STRING_BYTES_MAX:
-        raise InvalidGroupId(f"a group id has at most {STRING_BYTES_MAX} bytes")
+    check_group_id(message.group_id)
     group = shard.groups.get(message.group_id)
     generation_or_epoch = message.generation_id_or_member_epoch
     if group is not None:
@@ -145,6 +145,16 @@ def _check_group(shard: ShardState, message: Any, api_version: int, now_ms: int)
         group.check_commit(message.member_id, instance_id, generation_or_epoch, api_version, now_ms)
     elif generation_or_epoch >= 0:
         raise GroupIdNotFound if api_version >= FIRST_WITH_GROUP_ID_NOT_FOUND else IllegalGeneration
+
+
+def check_group_id(group_id: str) -> None:
+    """See that a group's name fits into records.
+
+    Raises:
+        InvalidGroupId: it is too long.
+    """
+    if len(group_id.encode()) > STRING_BYTES_MAX:
+        raise InvalidGroupId(f"a group id has at most {STRING_BYTES_MAX} bytes")
 
 
 def _is_stored(shard: ShardState, group_id: str, topic: Topic, partition: Any, timestamp_ms: int) -> bool:
@@ -161,7 +171,8 @@ def _is_stored(shard: ShardState, group_id: str, topic: Topic, partition: Any, t
     return age_ms < min(STORED_AGAIN_AFTER_MS, shard.settings.offsets_retention_ms // 2)
 
 
-def _metadata_error(shard: ShardState, metadata: str | None) -> ErrorCode:
+def metadata_error(shard: ShardState, metadata: str | None) -> ErrorCode:
+    """Return why the text beside an offset is refused."""
     length_bytes = len((metadata or "").encode())
     if length_bytes > min(shard.settings.offset_metadata_max_bytes, STRING_BYTES_MAX):
         return ErrorCode.offset_metadata_too_large
@@ -176,7 +187,7 @@ def _expire_timestamp(message: Any, timestamp_ms: int) -> int:
     return timestamp_ms + retention // _MILLISECOND
 
 
-def _commit(group_id: str, topic: Topic, partition: Any, timestamp_ms: int, expire_timestamp: int) -> Commit:
+def commit_of(group_id: str, topic: Topic, partition: Any, timestamp_ms: int, expire_timestamp: int) -> Commit:
     """Return the record; one that expires has, in the log, neither a leader epoch nor a topic id."""
     expires = expire_timestamp != NO_TIMESTAMP
     return (
@@ -192,22 +203,22 @@ def _commit(group_id: str, topic: Topic, partition: Any, timestamp_ms: int, expi
     )
 
 
-def _size_bytes_max(commits: list[Commit]) -> int:
+def size_bytes_max(commits: list[Commit]) -> int:
+    """Return how many bytes a record batch of commits has at most."""
     return HEADER_SIZE_BYTES + sum(record_bytes_max(key.group, key.topic, value.metadata) for key, value in commits)
 
 
-def _response(request: GroupRequest, codes: list[list[ErrorCode]]) -> Entity:
-    return _response_writer(request.api_version)(request.message, codes)
-
-
 @cache
-def _response_writer(api_version: int) -> Callable[[Any, list[list[ErrorCode]]], Entity]:
-    """Return what makes responses of a version: the class's generated `__init__`s would take three times as long."""
-    response_type: Any = load_response_schema(OFFSET_COMMIT, api_version)
+def response_writer(api_key: int, api_version: int) -> Callable[[Any, list[list[ErrorCode]]], Entity]:
+    """Return what makes the responses to commits, from the request and the code of each partition.
+
+    The class's generated `__init__`s would take three times as long.
+    """
+    response_type: Any = load_response_schema(api_key, api_version)
     topic_type: Any = item_type(response_type, "topics")
     partition_type: Any = item_type(topic_type, "partitions")
     nothing = {name: value for name, value in default_values(response_type).items() if name != "topics"}
-    named_by = "topic_id" if api_version >= FIRST_WITH_TOPIC_IDS else "name"
+    named_by = "topic_id" if api_key == OFFSET_COMMIT and api_version >= FIRST_WITH_TOPIC_IDS else "name"
     set_topics = field_setters(response_type)["topics"]
     set_default = tuple((field_setters(response_type)[name], value) for name, value in nothing.items())
     set_topic, set_partitions = (field_setters(topic_type)[name] for name in (named_by, "partitions"))

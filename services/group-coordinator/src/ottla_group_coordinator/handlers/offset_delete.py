@@ -1,5 +1,7 @@
 """OffsetDelete: an administrator lets a group forget where it was in topics that it does not consume.
 
+Offsets of open transactions are forgotten as well; the transactions go on without them.
+
 Source: `KafkaApis.handleOffsetDeleteRequest` and `OffsetMetadataManager.deleteOffsets` in Kafka.
 """
 
@@ -31,12 +33,14 @@ def handle(shard: ShardState, request: GroupRequest, turn: Turn) -> None:
     message: OffsetDeleteRequest = request.message
     group = _deletable_from(shard, message.group_id)
     offsets = shard.offsets.of_group(message.group_id)
+    pending = shard.pending_offsets.of_group(message.group_id)
     topics = []
     keys = []
     for topic in message.topics:
         topics.append(_topic_response(shard.cluster_state, group, topic))
         for partition in topics[-1].partitions:
-            found = (topic.name, partition.partition_index) in offsets
+            place = topic.name, partition.partition_index
+            found = place in offsets or place in pending
             if found and partition.error_code is ErrorCode.none:
                 keys.append(
                     OffsetCommitKey(group=group.group_id, topic=topic.name, partition=partition.partition_index)

@@ -1,13 +1,14 @@
 """OffsetFetch: how far groups have come.
 
 Since version 8 several groups can be asked for at once, each with an error of its own; since version 10 topics are
-named by id. What has not been committed is answered with the offset -1 and no error. All that is told is stored, so
-there is nothing to wait for where a stable offset is required.
+named by id. What has not been committed is answered with the offset -1 and no error. All that is told is stored.
+Where stable offsets are required (KIP-447), one that a transaction is about to change has an error, upon which
+consumers come again: who goes on from the present one would consume again what the transaction has consumed.
 
 Source: `KafkaApis.handleOffsetFetchRequest` and `OffsetMetadataManager.fetchOffsets` in Kafka.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -52,25 +53,29 @@ class _Fetch(NamedTuple):
     shard: ShardState
     group_id: str
     types: _ResponseTypes
+    unstable: Collection[tuple[str, int]]
 
 
 def handle(shard: ShardState, request: GroupRequest, turn: Turn) -> None:
     """Answer with the offsets of one group or of several."""
     types = _response_types(request.api_version)
     if request.api_version < FIRST_WITH_GROUPS:
-        turn.answer(request.token, _group_response(shard, request.message, types))
+        is_stable = getattr(request.message, "require_stable", False)
+        turn.answer(request.token, _group_response(shard, request.message, types, require_stable=is_stable))
         return
     groups = []
     for asked in request.message.groups:
         try:
-            groups.append(_group_response(shard, asked, types))
+            require_stable = request.message.require_stable
+            groups.append(_group_response(shard, asked, types, require_stable=require_stable))
         except KafkaError as error:
             groups.append(message_of(types.group, group_id=asked.group_id, error_code=error.code))
     turn.answer(request.token, message_of(types.response, groups=tuple(groups)))
 
 
-def _group_response(shard: ShardState, asked: Any, types: _ResponseTypes) -> Entity:
-    fetch = _Fetch(shard, asked.group_id, types)
+def _group_response(shard: ShardState, asked: Any, types: _ResponseTypes, *, require_stable: bool) -> Entity:
+    unstable = shard.pending_offsets.of_group(asked.group_id) if require_stable else ()
+    fetch = _Fetch(shard, asked.group_id, types, unstable)
     is_known = _check_group(shard, asked)
     topics = _all_topics(fetch, is_known) if asked.topics is None else _topics(fetch, is_known, asked.topics)
     return message_of(types.group, group_id=asked.group_id, topics=tuple(topics))
@@ -106,7 +111,10 @@ def _topics(fetch: _Fetch, is_known: bool, asked_topics: Iterable[Any]) -> Itera
         partitions = []
         for index in asked.partition_indexes:
             value = None if topic_name is None else _committed(fetch, offsets, topic_name, index)
-            partitions.append(_partition(fetch.types, index, value, code))
+            is_unstable = (topic_name, index) in fetch.unstable
+            partitions.append(
+                _unstable(fetch.types, index) if is_unstable else _partition(fetch.types, index, value, code)
+            )
         yield message_of(fetch.types.topic, name=topic_name, topic_id=topic_id, partitions=tuple(partitions))
 
 
@@ -130,12 +138,18 @@ def _all_topics(fetch: _Fetch, is_known: bool) -> Iterator[Entity]:
         if by_id and topic_id is None:
             continue
         partitions = tuple(
-            _partition(fetch.types, index, value, ErrorCode.none)
+            _unstable(fetch.types, index)
+            if (name, index) in fetch.unstable
+            else _partition(fetch.types, index, value, ErrorCode.none)
             for index, value in committed
             if not is_of_former_topic(state, name, value)
         )
         if partitions:
             yield message_of(fetch.types.topic, name=name, topic_id=topic_id, partitions=partitions)
+
+
+def _unstable(types: _ResponseTypes, index: int) -> Entity:
+    return _partition(types, index, None, ErrorCode.unstable_offset_commit)
 
 
 def _partition(types: _ResponseTypes, index: int, value: OffsetCommitValue | None, code: ErrorCode) -> Entity:

@@ -3,11 +3,14 @@
 From time to time, and soon after a topic was deleted, all groups are looked through. That may take many turns: in
 each, so many offsets are looked at and so many tombstones written as keep the turn short.
 
+An offset that an open transaction is about to change is left alone until it has ended, as its tombstone would drop
+what is pending, too; and so is a group with such offsets.
+
 Source: `OffsetMetadataManager.cleanupExpiredOffsets`, `OffsetExpirationConditionImpl` and the groups'
 `offsetExpirationCondition` in Kafka.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ottla_core.cluster.state.model import ClusterState
@@ -45,13 +48,19 @@ def removable_offsets(
     state: ClusterState,
     timestamp_ms: int,
     retention_ms: int,
+    pending: Collection[tuple[str, int]] = (),
 ) -> list[tuple[str, int]]:
-    """Return the partitions whose offsets are to be removed: expired ones, and those of topics that are gone."""
+    """Return the partitions whose offsets are to be removed: expired ones, and those of topics that are gone.
+
+    Those with `pending` offsets of transactions are not.
+    """
     may_expire = group.offsets_may_expire
     empty_since_ms = group.empty_since_ms
     is_subscribed: dict[str, bool] = {}
     removable = []
     for (topic, partition), value in offsets.items():
+        if (topic, partition) in pending:
+            continue
         if is_of_former_topic(state, topic, value):
             removable.append((topic, partition))
         elif may_expire and is_expired(value, empty_since_ms, timestamp_ms, retention_ms):
@@ -72,6 +81,7 @@ class CleanUpOffsets:
         if not cleanup.waiting_groups:
             cleanup.look_again = False
             cleanup.waiting_groups = list(shard.groups)
+            shard.transaction_producers.forget_silent(turn.timestamp_ms)
         tombstones = Tombstones(shard, turn)
         looked_at = 0
         while cleanup.waiting_groups and looked_at < OFFSETS_PER_TURN_MAX:
@@ -95,10 +105,11 @@ def clean_up_group(shard: ShardState, tombstones: Tombstones, group_id: str, tim
         state=shard.cluster_state,
         timestamp_ms=timestamp_ms,
         retention_ms=shard.settings.offsets_retention_ms,
+        pending=shard.pending_offsets.of_group(group_id),
     )
     if not tombstones.remove_offsets(group_id, removable):
         return False
-    if group.is_empty and not shard.offsets.of_group(group_id):
+    if group.is_empty and not shard.offsets.of_group(group_id) and not shard.pending_offsets.of_group(group_id):
         return tombstones.remove_group(group)
     return True
 

@@ -14,6 +14,24 @@ def replay_offset_commit(shard: ShardState, key: OffsetCommitKey, value: OffsetC
     """
     if value is not None:
         value = with_topic_id(shard.cluster_state, key, value)
-    if value is not None and key.group not in shard.groups:
-        shard.groups[key.group] = ClassicGroup(key.group, timestamp_ms=None)
+        _ensure_group(shard, key.group)
     shard.offsets.replay(key, value)
+    if key.group in shard.pending_offsets.group_ids:
+        place = key.topic, key.partition
+        if value is None:
+            shard.pending_offsets.forget(key.group, place)
+        else:
+            shard.pending_offsets.supersede(key.group, place)
+
+
+def replay_pending_offset(
+    shard: ShardState, producer_id: int, key: OffsetCommitKey, value: OffsetCommitValue
+) -> None:
+    """Take in an offset that is to be committed by a transaction; it makes a group, too."""
+    _ensure_group(shard, key.group)
+    shard.pending_offsets.add(producer_id, key, with_topic_id(shard.cluster_state, key, value))
+
+
+def _ensure_group(shard: ShardState, group_id: str) -> None:
+    if group_id not in shard.groups:
+        shard.groups[group_id] = ClassicGroup(group_id, timestamp_ms=None)

@@ -6,6 +6,9 @@ It does not help to lower what is stored while a group has members: they go by p
 behind the cut although nothing is committed there yet, and commit them later. So the members are removed in the turn
 that lowers the offsets. What they commit after that is refused, and who joins anew begins at what is stored.
 
+An open transaction may have an offset pending behind the cut, which it would commit afterwards. So the group's
+present offset is stored again, which supersedes the pending one. If the group has none, the pending one is dropped.
+
 That a group is looked at again does no harm: an offset that is not behind the cut stays as it is.
 """
 
@@ -37,17 +40,17 @@ def set_groups_back(shard: ShardState, turn: Turn, ends: Ends) -> bool:
     room_bytes = shard.settings.batch_bytes_max - HEADER_SIZE_BYTES
     topics = frozenset(topic for topic, _ in ends)
     for group_id in tuple(shard.groups):
-        offsets = shard.offsets.of_group(group_id)
-        places = sorted(ends.keys() & offsets.keys())
+        offsets, pending = shard.offsets.of_group(group_id), shard.pending_offsets.of_group(group_id)
+        places = sorted(ends.keys() & (offsets.keys() | pending.keys()))
         for place in places:
-            value = offsets[place]
-            if not _is_ahead(shard, place, value, ends[place]):
+            if not _is_ahead(shard, group_id, place, ends[place]):
                 continue
-            room_bytes -= record_bytes_max(group_id, place[0], value.metadata)
+            value = offsets.get(place)
+            room_bytes -= record_bytes_max(group_id, place[0], "" if value is None else value.metadata)
             if room_bytes < 0 and turn.records:
                 return False
             key = OffsetCommitKey(group=group_id, topic=place[0], partition=place[1])
-            shard.write(turn, key, _lowered(value, ends[place], turn.timestamp_ms))
+            shard.write(turn, key, None if value is None else _lowered(value, ends[place], turn.timestamp_ms))
         group = shard.groups[group_id]
         may_read_on = bool(places) or any(group.is_subscribed_to(topic) for topic in topics)
         if may_read_on and not group.is_empty:
@@ -58,14 +61,20 @@ def set_groups_back(shard: ShardState, turn: Turn, ends: Ends) -> bool:
     return True
 
 
-def _is_ahead(shard: ShardState, place: tuple[str, int], value: OffsetCommitValue, end: int) -> bool:
-    return value.offset > end and not is_of_former_topic(shard.cluster_state, place[0], value)
+def _is_ahead(shard: ShardState, group_id: str, place: tuple[str, int], end: int) -> bool:
+    """Return whether a group's offset is behind the cut, or one that an open transaction may commit."""
+    present = shard.offsets.of_group(group_id).get(place)
+    values = shard.pending_offsets.values_of(group_id, place)
+    return any(
+        value.offset > end and not is_of_former_topic(shard.cluster_state, place[0], value)
+        for value in (*values, *([] if present is None else [present]))
+    )
 
 
 def _lowered(value: OffsetCommitValue, end: int, timestamp_ms: int) -> OffsetCommitValue:
     expires = value.expire_timestamp != NO_TIMESTAMP
     return make_value(
-        end,
+        min(value.offset, end),
         NO_LEADER_EPOCH,
         value.metadata,
         timestamp_ms,

@@ -225,6 +225,7 @@ def _integer(format_: str) -> FieldType:
 
 
 INT8 = _integer(">b")
+INT16 = _integer(">h")
 INT32 = _integer(">i")
 INT64 = _integer(">q")
 
@@ -328,6 +329,29 @@ def array_of(item_type: FieldType) -> FieldType:
             output += bytes_length(len(values), flexible=flexible)
             for value in values:
                 item.write(output, value)
+
+        return ValueCodec(read, write)
+
+    return codec
+
+
+def nullable_array_of(item_type: FieldType) -> FieldType:
+    """Return the type of an array that may be null; a tuple or None in memory."""
+    array = array_of(item_type)
+
+    def codec(version: int, flexible: bool) -> ValueCodec:
+        read_length = _length_reader(_INT32, flexible)
+        of_items = array(version, flexible)
+
+        def read(data: bytes, position: int) -> tuple[tuple[Any, ...] | None, int]:
+            length, after = read_length(data, position)
+            return (None, after) if length == -1 else of_items.read(data, position)
+
+        def write(output: bytearray, values: Sequence[object] | None) -> None:
+            if values is None:
+                output += bytes_length(-1, flexible=flexible)
+            else:
+                of_items.write(output, values)
 
         return ValueCodec(read, write)
 

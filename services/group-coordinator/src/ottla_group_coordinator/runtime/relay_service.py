@@ -37,6 +37,10 @@ class GroupRelayService(GroupRelayServicer):
         """Return a broker's stream, or None while it has none."""
         return self._streams.get(broker_id)
 
+    def any_stream(self) -> RelayStream | None:
+        """Return the stream of some broker, or None while there is none."""
+        return next(iter(self._streams.values()), None)
+
     def __len__(self) -> int:
         return len(self._streams)
 

@@ -7,7 +7,7 @@ that does not read what it is sent loses the stream instead, and may open anothe
 """
 
 import asyncio
-from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 import structlog
@@ -68,11 +68,21 @@ class RelayStream:
         added.group_response.frame = frame
         self._after_adding()
 
-    def append(self, shard: TopicPartition, batch: bytes) -> asyncio.Future[pb.LogAppended]:
-        """Ask for a batch to be appended; the future fails with `StreamClosed` if no answer can come any more."""
-        return self._ask(
-            pb.Frame(log_append=pb.LogAppend(shard=shard.partition, topic=topic_field(shard), batch=batch))
+    def answer_with_guard(self, frame_id: int, guard: int) -> None:
+        """Answer a client's request with the guard under which the broker is to ask again."""
+        self._put(pb.Frame(id=frame_id, group_response=pb.GroupResponse(verification_guard=guard)))
+
+    def append(
+        self, shard: TopicPartition, batch: bytes, preceding: Sequence[bytes] = ()
+    ) -> asyncio.Future[pb.LogAppended]:
+        """Ask for a batch to be appended, and right before it what precedes it.
+
+        The future fails with `StreamClosed` if no answer can come any more.
+        """
+        asked = pb.LogAppend(
+            shard=shard.partition, topic=topic_field(shard), batch=batch, preceding_batches=preceding
         )
+        return self._ask(pb.Frame(log_append=asked))
 
     def read(self, shard: TopicPartition, offset: int, bytes_max: int) -> asyncio.Future[pb.LogRecords]:
         """Ask for batches from an offset on; the future fails with `StreamClosed` if no answer can come any more."""
@@ -95,6 +105,16 @@ class RelayStream:
         A future that is given up is forgotten here as well.
         """
         asked = self._ask(pb.Frame(topic_rights_question=question))
+        number = self._last_ask
+        asked.add_done_callback(lambda _: self._asked.pop(number, None))
+        return asked
+
+    def write_markers(self, markers: pb.MarkersWrite) -> asyncio.Future[pb.MarkersWritten]:
+        """Ask for markers to be written; the future fails with `StreamClosed` if the stream ends before.
+
+        A future that is given up is forgotten here as well.
+        """
+        asked = self._ask(pb.Frame(markers_write=markers))
         number = self._last_ask
         asked.add_done_callback(lambda _: self._asked.pop(number, None))
         return asked
@@ -177,6 +197,8 @@ class RelayStream:
                 self._settle(frame.id, frame.log_ends)
             case "topic_rights":
                 self._settle(frame.id, frame.topic_rights)
+            case "markers_written":
+                self._settle(frame.id, frame.markers_written)
             case other:
                 log.warning("unexpected frame is ignored", broker=self.broker_id, content=other)
 

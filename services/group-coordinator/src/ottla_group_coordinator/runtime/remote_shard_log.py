@@ -5,6 +5,9 @@ It is always the same batch with the same sequence number that is sent again, an
 three things end it: the lease (then another owner may be at work), the leader's word that there is a later owner, and
 a refusal that no repetition would change.
 
+What belongs to transactions goes along with a batch of the sequence, by which the leader recognizes it. A leader may
+die behind some of it; the whole is sent again all the same (`shard_batches`).
+
 At most `APPENDS_IN_FLIGHT_MAX` batches are on their way at once, because a leader recognizes only that many as
 repetitions (KIP-98).
 """
@@ -20,7 +23,13 @@ from ottla_core.errors import OttlaError
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.record_batch import increment_sequence, parse_header
 from ottla_group_coordinator.runtime.relay_stream import RelayStream, StreamClosed
-from ottla_group_coordinator.runtime.shard_batches import FENCING_SEQUENCE, ShardProducer, empty_batch, fencing_batch
+from ottla_group_coordinator.runtime.shard_batches import (
+    FENCING_SEQUENCE,
+    ShardAppend,
+    ShardProducer,
+    empty_batch,
+    fencing_batch,
+)
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 
 APPENDS_IN_FLIGHT_MAX = 5
@@ -118,7 +127,15 @@ class RemoteShardLog:
         Raises:
             OwnershipLost, SequenceLost, BatchRefused: see `append`.
         """
-        await self.append([fencing_batch(self.producer, now_ms)])
+        await self.append([ShardAppend(fencing_batch(self.producer, now_ms))])
+
+    async def go_behind_refused(self, now_ms: int) -> None:
+        """Put `end_offset` behind what the log has of an append that it refused: some of what preceded the batch.
+
+        Raises:
+            OwnershipLost, SequenceLost, BatchRefused: see `append`.
+        """
+        await self.append([ShardAppend(empty_batch(self.producer, self.next_sequence, now_ms))])
 
     def forget_fence(self) -> None:
         """Let the shard be fenced again: the log ends before what it has stored for this ownership.
@@ -128,18 +145,18 @@ class RemoteShardLog:
         self.next_sequence = FENCING_SEQUENCE
         self.end_offset = 0
 
-    async def append(self, batches: Sequence[bytes]) -> None:
+    async def append(self, appends: Sequence[ShardAppend]) -> None:
         """Store batches in their order, however long it takes.
 
         Raises:
             OwnershipLost: the shard has another owner, or may have.
             SequenceLost: the log does not know what went before.
-            BatchRefused: a batch will never be stored; those before it are.
+            BatchRefused: a batch will never be stored; those before it are, and maybe part of what precedes it.
         """
         stored = 0
-        while stored < len(batches):
+        while stored < len(appends):
             self.check_owner()
-            count = await self._append_window(batches[stored : stored + APPENDS_IN_FLIGHT_MAX])
+            count = await self._append_window(appends[stored : stored + APPENDS_IN_FLIGHT_MAX])
             stored += count
 
     async def read(self, offset: int, bytes_max: int) -> pb.LogRecords:
@@ -187,7 +204,7 @@ class RemoteShardLog:
             if records.high_watermark == self.end_offset:
                 return
             if loop.time() >= patient_until_s:
-                await self.append([empty_batch(self.producer, self.next_sequence, now_ms)])
+                await self.append([ShardAppend(empty_batch(self.producer, self.next_sequence, now_ms))])
                 return
             await self._pause("confirm", f"the leader shows {records.high_watermark} of {self.end_offset} offsets")
 
@@ -198,19 +215,19 @@ class RemoteShardLog:
                 if not answer.done():
                     answer.set_exception(LeaderMoved("another broker leads the partition"))
 
-    async def _append_window(self, batches: Sequence[bytes]) -> int:
+    async def _append_window(self, appends: Sequence[ShardAppend]) -> int:
         """Try to store batches, and return how many were."""
         stream = self._leader()
         if stream is None:
             await self._pause("append", "the leader has no stream")
             return 0
-        answers = [stream.append(self.shard, batch) for batch in batches]
+        answers = [stream.append(self.shard, each.batch, each.preceding) for each in appends]
         self._asked, self._answers = stream, list(answers)
         stored = 0
         problem = None
         try:
-            for answer, batch in zip(answers, batches, strict=True):
-                problem = await self._outcome(answer, batch)
+            for answer, asked in zip(answers, appends, strict=True):
+                problem = await self._outcome(answer, asked.batch)
                 if problem is not None:
                     break
                 stored += 1

@@ -1,7 +1,7 @@
-"""How many items a response has, where a short request may ask for very many. Pure.
+"""How many items a response has, where a request may ask for very many. Pure.
 
-A list of all groups, the members of a large one, all that a group has ever committed: kio's writers take some
-microseconds for each, and such a response is better not encoded on the event loop.
+A list of all groups, the members of a large one, all that a group has ever committed, the partitions of transactions:
+kio's writers take some microseconds for each, and such a response is better not encoded on the event loop.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,6 +14,7 @@ from ottla_core.wire.group_responses import (
     LIST_GROUPS,
     OFFSET_FETCH,
 )
+from ottla_core.wire.transaction_responses import ADD_PARTITIONS_TO_TXN, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS
 
 
 def item_count(api_key: int, response: Any) -> int:
@@ -33,10 +34,25 @@ def _offsets(response: Any) -> int:
     )
 
 
+def _added(response: Any) -> int:
+    if hasattr(response, "results_by_topic_v3_and_below"):
+        topics = response.results_by_topic_v3_and_below
+    else:
+        topics = [topic for result in response.results_by_transaction for topic in result.topic_results]
+    return sum(len(topic.results_by_partition) for topic in topics)
+
+
+def _described(response: Any) -> int:
+    return sum(1 + sum(len(topic.partitions) for topic in state.topics) for state in response.transaction_states)
+
+
 _COUNTS: Mapping[int, Callable[[Any], int]] = {
     CONSUMER_GROUP_DESCRIBE: _members,
     DESCRIBE_GROUPS: _members,
     JOIN_GROUP: lambda response: len(response.members),
     LIST_GROUPS: lambda response: len(response.groups),
     OFFSET_FETCH: _offsets,
+    ADD_PARTITIONS_TO_TXN: _added,
+    DESCRIBE_TRANSACTIONS: _described,
+    LIST_TRANSACTIONS: lambda response: len(response.transaction_states),
 }

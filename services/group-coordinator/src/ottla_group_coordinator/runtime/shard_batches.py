@@ -7,25 +7,37 @@ The batches of one ownership form a sequence, numbered as an idempotent producer
 a batch that comes again once, and refuses those of an owner before the last one. The first batch of an ownership has
 no records; it takes sequence number 0 and one offset, and with it the producer's epoch is in the log.
 
+What belongs to transactions bears the id and epoch of the transaction's producer and no sequence: batches of its
+records, and markers. They are appended together with a batch of the sequence, right before it, which says for them
+who writes and whether they are stored already. All is appended in the order in which it was decided, so records
+of transactions that follow records of the sequence go with the next batch of it, an empty one if need be.
+
+An append may be cut off behind some of the batches before the sequenced one (a leader dies, and the next one has got
+no further). All of it is appended again then. This comes to the same as one append, and the log takes it, since none
+of its batches follows another that it could not precede: what has ended a producer's transaction, or raised its
+epoch, is the last of this producer in an append.
+
 Source: Kafka's record format, and KIP-98 for the numbers.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ottla_core.wire.control_records import TransactionMarker, marker_batch
 from ottla_core.wire.record_batch import (
     HEADER_SIZE_BYTES,
     LOG_OVERHEAD_BYTES,
     MAGIC_V2,
     NO_LEADER_EPOCH,
-    Buffer,
+    NO_SEQUENCE,
+    TRANSACTIONAL_FLAG,
     RecordBatchHeader,
     increment_sequence,
     pack_header,
 )
 from ottla_core.wire.records import write_varint
 from ottla_group_coordinator.runtime.state_machine import RecordFormat
-from ottla_group_coordinator.runtime.turn import CoordinatorRecord
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord, TransactionProducer
 
 FENCING_SEQUENCE = 0
 
@@ -36,6 +48,7 @@ _SHORT_VARINTS = 8192
 _NO_ATTRIBUTES = b"\0"
 _NO_HEADERS = b"\0"
 _NULL = b"\1"
+_ENDED = None
 
 
 class ShardProducer(NamedTuple):
@@ -45,6 +58,18 @@ class ShardProducer(NamedTuple):
     epoch: int
 
 
+class ShardAppend(NamedTuple):
+    """What is appended at once.
+
+    Attributes:
+        batch: of the owner's sequence.
+        preceding: what belongs to transactions, in its order.
+    """
+
+    batch: bytes
+    preceding: tuple[bytes, ...] = ()
+
+
 def fencing_batch(producer: ShardProducer, now_ms: int) -> bytes:
     """Return the batch that keeps former owners of the shard from writing."""
     return empty_batch(producer, FENCING_SEQUENCE, now_ms)
@@ -52,15 +77,7 @@ def fencing_batch(producer: ShardProducer, now_ms: int) -> bytes:
 
 def empty_batch(producer: ShardProducer, sequence: int, now_ms: int) -> bytes:
     """Return a batch without records, which the log takes only where it has all batches before it."""
-    return _batch(
-        producer,
-        b"",
-        base_sequence=sequence,
-        offset_count=1,
-        record_count=0,
-        base_timestamp=now_ms,
-        max_timestamp=now_ms,
-    )
+    return _batch(producer, _Section(now_ms), base_sequence=sequence)
 
 
 class BatchPacker:
@@ -69,7 +86,7 @@ class BatchPacker:
     Args:
         producer: the owner.
         next_sequence: the sequence number of the first record.
-        batch_bytes_max: the size that a batch must not exceed.
+        batch_bytes_max: the size that a batch must not exceed, and about that of all before it in an append.
         record_format: how the records are written.
 
     Attributes:
@@ -85,101 +102,159 @@ class BatchPacker:
         self._encode_key = record_format.encode_key
         self._encode_value = record_format.encode_value
         self._section_bytes_max = batch_bytes_max - HEADER_SIZE_BYTES
-        self._batches: list[bytes] = []
-        self._begin_batch()
+        self._appends: list[ShardAppend] = []
+        self._section = _Section()
+        self._begin_append()
 
     @property
     def size_bytes(self) -> int:
         """Bytes of all records that were added, about."""
-        return self._full_bytes + len(self._section)
+        begun_bytes = len(self._section.content) + len(self._transactional.content)
+        return self._full_bytes + self._preceding_bytes + begun_bytes
 
-    def add(self, records: Sequence[CoordinatorRecord], now_ms: int) -> None:
-        """Add the records of one turn."""
+    def add(
+        self, records: Sequence[CoordinatorRecord], now_ms: int, transaction: TransactionProducer | None = None
+    ) -> None:
+        """Add the records of one turn; they may belong to a transaction."""
         encode_key, encode_value = self._encode_key, self._encode_value
         encoded = [
             (encode_key(record.key), None if record.value is None else encode_value(record.value))
             for record in records
         ]
-        if len(self._section) + sum(map(_size_max, encoded)) > self._section_bytes_max:
-            self._end_batch()
-        for key, value in encoded:
-            if len(self._section) + _size_max((key, value)) > self._section_bytes_max:
-                self._end_batch()
-            self._append(key, value, now_ms)
+        if transaction is not None:
+            self._add_in_transaction(encoded, now_ms, transaction)
+            return
+        section = self._section
+        if section.count and len(section.content) + sum(map(_size_max, encoded)) > self._section_bytes_max:
+            self._end_append()
+        for each in encoded:
+            section = self._section
+            if section.count and len(section.content) + _size_max(each) > self._section_bytes_max:
+                self._end_append()
+            self._section.append(*each, now_ms)
 
-    def batches(self) -> list[bytes]:
-        """Return the batches; none if there were no records."""
-        self._end_batch()
-        return self._batches
+    def add_marker(self, marker: TransactionMarker, now_ms: int) -> None:
+        """Add the end of a transaction."""
+        if self._section.count or marker.producer_id in self._transactions or not self._has_room(HEADER_SIZE_BYTES):
+            self._end_append()
+        self._end_transactional_batch()
+        self._precede(marker_batch(marker, now_ms))
+        self._preceding_ms = now_ms
+        self._transactions[marker.producer_id] = _ENDED
 
-    def _begin_batch(self) -> None:
-        self._section = bytearray()
-        self._count = 0
-        self._base_timestamp = self._max_timestamp = 0
+    def appends(self) -> list[ShardAppend]:
+        """Return what is to be appended, one after the other; nothing if nothing was added."""
+        self._end_append()
+        return self._appends
 
-    def _append(self, key: bytes, value: bytes | None, now_ms: int) -> None:
-        if not self._count:
-            self._base_timestamp = now_ms
-        self._max_timestamp = now_ms
+    def _begin_append(self) -> None:
+        self._section = _Section()
+        self._preceding: list[bytes] = []
+        self._preceding_bytes = 0
+        self._preceding_ms = 0
+        self._transaction: TransactionProducer | None = None
+        self._transactional = _Section()
+        self._transactions: dict[int, int | None] = {}
+
+    def _has_room(self, size_bytes: int) -> bool:
+        """Return whether so much more may precede the batch; something always may, or nothing would ever."""
+        present = self._preceding_bytes + len(self._transactional.content)
+        return not present or present + size_bytes <= self._section_bytes_max
+
+    def _add_in_transaction(
+        self, encoded: Sequence[tuple[bytes, bytes | None]], now_ms: int, transaction: TransactionProducer
+    ) -> None:
+        goes_on = self._transactions.get(transaction.id, transaction.epoch) == transaction.epoch
+        if self._section.count or not goes_on or not self._has_room(sum(map(_size_max, encoded))):
+            self._end_append()
+        if self._transaction != transaction:
+            self._end_transactional_batch()
+            self._transaction = transaction
+        self._transactions[transaction.id] = transaction.epoch
+        self._preceding_ms = now_ms
+        for each in encoded:
+            section = self._transactional
+            if section.count and len(section.content) + _size_max(each) > self._section_bytes_max:
+                self._end_transactional_batch()
+            self._transactional.append(*each, now_ms)
+
+    def _end_transactional_batch(self) -> None:
+        section, self._transactional = self._transactional, _Section()
+        if section.count:
+            assert self._transaction is not None
+            self._precede(
+                _batch(self._transaction, section, base_sequence=NO_SEQUENCE, attributes=TRANSACTIONAL_FLAG)
+            )
+
+    def _precede(self, batch: bytes) -> None:
+        self._preceding.append(batch)
+        self._preceding_bytes += len(batch)
+
+    def _end_append(self) -> None:
+        self._end_transactional_batch()
+        section = self._section
+        if section.count:
+            batch = _batch(self._producer, section, base_sequence=self.next_sequence)
+        elif self._preceding:
+            batch = empty_batch(self._producer, self.next_sequence, self._preceding_ms)
+        else:
+            return
+        self._appends.append(ShardAppend(batch, tuple(self._preceding)))
+        self._full_bytes += len(batch) + self._preceding_bytes
+        self.next_sequence = increment_sequence(self.next_sequence, max(section.count, 1))
+        self._begin_append()
+
+
+class _Section:
+    """The records of a batch, packed."""
+
+    __slots__ = ("base_timestamp", "content", "count", "max_timestamp")
+
+    def __init__(self, now_ms: int = 0) -> None:
+        self.content = bytearray()
+        self.count = 0
+        self.base_timestamp = self.max_timestamp = now_ms
+
+    def append(self, key: bytes, value: bytes | None, now_ms: int) -> None:
+        if not self.count:
+            self.base_timestamp = now_ms
+        self.max_timestamp = now_ms
         body = b"".join(
             (
                 _NO_ATTRIBUTES,
-                _varint(now_ms - self._base_timestamp),
-                _varint(self._count),
+                _varint(now_ms - self.base_timestamp),
+                _varint(self.count),
                 _varint(len(key)),
                 key,
                 _NULL if value is None else _varint(len(value)) + value,
                 _NO_HEADERS,
             )
         )
-        self._section += _varint(len(body))
-        self._section += body
-        self._count += 1
-
-    def _end_batch(self) -> None:
-        if not self._count:
-            return
-        batch = _batch(
-            self._producer,
-            self._section,
-            base_sequence=self.next_sequence,
-            offset_count=self._count,
-            record_count=self._count,
-            base_timestamp=self._base_timestamp,
-            max_timestamp=self._max_timestamp,
-        )
-        self._batches.append(batch)
-        self._full_bytes += len(batch)
-        self.next_sequence = increment_sequence(self.next_sequence, self._count)
-        self._begin_batch()
+        self.content += _varint(len(body))
+        self.content += body
+        self.count += 1
 
 
 def _batch(
-    producer: ShardProducer,
-    section: Buffer,
-    *,
-    base_sequence: int,
-    offset_count: int,
-    record_count: int,
-    base_timestamp: int,
-    max_timestamp: int,
+    producer: ShardProducer | TransactionProducer, section: _Section, *, base_sequence: int, attributes: int = 0
 ) -> bytes:
+    """Return a batch; one without records takes one offset all the same."""
     header = RecordBatchHeader(
         base_offset=0,
-        batch_length=HEADER_SIZE_BYTES - LOG_OVERHEAD_BYTES + len(section),
+        batch_length=HEADER_SIZE_BYTES - LOG_OVERHEAD_BYTES + len(section.content),
         leader_epoch=NO_LEADER_EPOCH,
         magic=MAGIC_V2,
         crc=0,
-        attributes=0,
-        last_offset_delta=offset_count - 1,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
+        attributes=attributes,
+        last_offset_delta=max(section.count, 1) - 1,
+        base_timestamp=section.base_timestamp,
+        max_timestamp=section.max_timestamp,
         producer_id=producer.id,
         producer_epoch=producer.epoch,
         base_sequence=base_sequence,
-        record_count=record_count,
+        record_count=section.count,
     )
-    return pack_header(header, section) + section
+    return pack_header(header, section.content) + section.content
 
 
 def _size_max(record: tuple[bytes, bytes | None]) -> int:

@@ -1,14 +1,17 @@
 """What all shards of a process share."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ottla_core.clock import Clock
 from ottla_group_coordinator.runtime.awake_clock import AwakeClock
 from ottla_group_coordinator.runtime.coordinator_counts import CoordinatorCounts
 from ottla_group_coordinator.runtime.state_machine import RecordFormat, StateMachine
+
+if TYPE_CHECKING:
+    from ottla_group_coordinator.runtime.shard_runtime import ShardRuntime
 
 Machine = TypeVar("Machine", bound=StateMachine)
 
@@ -21,6 +24,8 @@ class ShardContext(Generic[Machine]):
         make_shard: returns an empty state machine that knows the present cluster state.
         record_format: of its records.
         count_stored: told what turns have `counted`, once they are stored.
+        carry_out: told the effects of turns, once they are stored, and by which shard; must not raise.
+        on_unloaded: told which shard has lost its memory: effects of before are void.
         awake_clock: the time that this process was awake.
         clock: the system's clock.
         counts: for metrics.
@@ -44,3 +49,5 @@ class ShardContext(Generic[Machine]):
     commit_timeout_s: float
     on_sequence_lost: Callable[[], None]
     on_epoch_seen: Callable[[int], None]
+    carry_out: "Callable[[ShardRuntime[Machine], Sequence[Any]], None]" = lambda _runtime, _effects: None
+    on_unloaded: "Callable[[ShardRuntime[Machine]], None]" = lambda _runtime: None

@@ -4,6 +4,9 @@ While one chunk is replayed, the next is on its way. Replaying takes CPU that ot
 few milliseconds. Records that cannot be understood are passed over, those of unknown types silently (they belong to
 features of Kafka that are not here), damaged ones with an error in the log: one record must not take all groups of
 a shard out of service.
+
+Records of transactions and their ends are replayed in the order of the log, as they were decided. A batch of a
+transaction's producer tells of its epoch even when compaction has left none of its records.
 """
 
 import asyncio
@@ -14,16 +17,18 @@ import structlog
 
 from ottla_core.background import start_awaited
 from ottla_core.errors import InvalidRecord, OttlaError
+from ottla_core.wire.control_records import read_marker
 from ottla_core.wire.record_batch import (
     HEADER_SIZE_BYTES,
     LAST_OFFSET_DELTA_OFFSET,
     LOG_OVERHEAD_BYTES,
+    RecordBatchHeader,
     iterate_batches,
 )
 from ottla_core.wire.records import Record, iterate_records
 from ottla_group_coordinator.runtime.remote_shard_log import RemoteShardLog, SequenceLost
-from ottla_group_coordinator.runtime.state_machine import RecordFormat, StateMachine
-from ottla_group_coordinator.runtime.turn import CoordinatorRecord
+from ottla_group_coordinator.runtime.state_machine import RecordFormat, StateMachine, TransactionalStateMachine
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord, TransactionProducer
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 
 SLICE_S = 0.005
@@ -71,6 +76,7 @@ class ShardLoader:
         self.newest_timestamp_ms: int | None = None
         self._log = shard_log
         self._shard = shard
+        self._transactions = shard if isinstance(shard, TransactionalStateMachine) else None
         self._decode_key = record_format.decode_key
         self._decode_value = record_format.decode_value
         self._bytes_max = bytes_max
@@ -137,10 +143,13 @@ class ShardLoader:
             has_records = header.record_count and not header.is_control
             if has_records:
                 self.newest_timestamp_ms = header.max_timestamp
+            transaction = None
+            if header.is_transactional and header.last_offset >= position:
+                transaction = self._replay_producer(header, batch)
             records = iterate_records(batch, header) if has_records else ()
             for record in records:
                 if record.offset >= position:
-                    self._replay_record(record)
+                    self._replay_record(record, transaction)
                 untimed += 1
                 if untimed >= ITEMS_PER_CLOCK_LOOK:
                     untimed = 0
@@ -149,7 +158,28 @@ class ShardLoader:
                 untimed = 0
                 await self._give_way()
 
-    def _replay_record(self, record: Record) -> None:
+    def _replay_producer(self, header: RecordBatchHeader, batch: memoryview) -> TransactionProducer | None:
+        """Replay what a batch of a transaction says besides its records; return the producer that they belong to."""
+        if self._transactions is None:
+            return None
+        if not header.is_control or not header.record_count:
+            producer = TransactionProducer(header.producer_id, header.producer_epoch)
+            self._transactions.replay_producer(producer, header.max_timestamp)
+            return producer
+        try:
+            marker = read_marker(batch, header)
+        except InvalidRecord as error:
+            self._pass_over(header.base_offset, error)
+        else:
+            if marker is not None:
+                self._transactions.replay_marker(marker, header.max_timestamp)
+        return None
+
+    def _pass_over(self, offset: int, error: InvalidRecord) -> None:
+        self.unreadable_count += 1
+        log.error("record passed over", shard=str(self._log.shard), offset=offset, error=str(error))
+
+    def _replay_record(self, record: Record, transaction: TransactionProducer | None) -> None:
         if record.key is None:
             return
         try:
@@ -158,10 +188,12 @@ class ShardLoader:
                 return
             value = None if record.value is None else self._decode_value(key, record.value)
         except InvalidRecord as error:
-            self.unreadable_count += 1
-            log.error("record passed over", shard=str(self._log.shard), offset=record.offset, error=str(error))
+            self._pass_over(record.offset, error)
             return
-        self._shard.replay(CoordinatorRecord(key, value))
+        if transaction is None or self._transactions is None:
+            self._shard.replay(CoordinatorRecord(key, value))
+        else:
+            self._transactions.replay_in_transaction(CoordinatorRecord(key, value), transaction)
         self.record_count += 1
 
     async def _give_way(self) -> None:

@@ -25,7 +25,7 @@ from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import KafkaError, OttlaError
 from ottla_group_coordinator.runtime.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator
 from ottla_group_coordinator.runtime.remote_shard_log import BatchRefused, OwnershipLost, RemoteShardLog, SequenceLost
-from ottla_group_coordinator.runtime.shard_batches import FENCING_SEQUENCE, BatchPacker
+from ottla_group_coordinator.runtime.shard_batches import FENCING_SEQUENCE, BatchPacker, ShardAppend
 from ottla_group_coordinator.runtime.shard_context import Machine, ShardContext
 from ottla_group_coordinator.runtime.shard_loading import ShardLoader
 from ottla_group_coordinator.runtime.shard_round import Round
@@ -114,6 +114,7 @@ class ShardRuntime(Generic[Machine]):
         self._ahead_of_timers: int | None = None
         self._taking: CoordinatorRequest | None = None
         self._is_finishing = False
+        self._was_refused = False
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -189,6 +190,9 @@ class ShardRuntime(Generic[Machine]):
         try:
             if self.log.next_sequence == FENCING_SEQUENCE:
                 await self.log.fence(self._time.timestamp_ms())
+            elif self._was_refused:
+                await self.log.go_behind_refused(self._time.timestamp_ms())
+            self._was_refused = False
             await self._serve(await self._load())
         except (OwnershipLost, SequenceLost):
             raise
@@ -198,6 +202,7 @@ class ShardRuntime(Generic[Machine]):
                 "shard failed; loading it again", shard=str(self.log.shard), reason=repr(error), exc_info=is_bug
             )
             self.shard, self.status = None, ShardStatus.LOADING
+            self._shared.on_unloaded(self)
             self._shared.counts.failures += 1
             self._refuse_all(CoordinatorLoadInProgress())
             await asyncio.sleep(RELOAD_PAUSE_S)
@@ -205,6 +210,7 @@ class ShardRuntime(Generic[Machine]):
     def _end(self) -> None:
         self.status = ShardStatus.ENDED
         self.shard = None
+        self._shared.on_unloaded(self)
         if self._timer is not None:
             self._timer.cancel()
         self._refuse_all(NotCoordinator())
@@ -315,19 +321,21 @@ class ShardRuntime(Generic[Machine]):
 
     async def _complete(self, taken: Round) -> None:
         """Store what a round has written and give its answers."""
-        batches = taken.packer.batches()
-        if batches or taken.tells_what_is_stored:
-            await self._store(batches, taken)
+        appends = taken.packer.appends()
+        if appends or taken.tells_what_is_stored:
+            await self._store(appends, taken)
         if taken.counted:
             self._shared.count_stored(taken.counted)
-        if taken.answers:
+        if taken.answers or taken.effects:
             self.log.check_owner()
+            if taken.effects:
+                self._shared.carry_out(self, taken.effects)
             for token, response in taken.answers:
                 waiting = self._waiting.pop(token, None)
                 if waiting is not None:
                     waiting.answer(response)
 
-    async def _store(self, batches: list[bytes], taken: Round) -> None:
+    async def _store(self, appends: list[ShardAppend], taken: Round) -> None:
         """Store batches, or see that nobody else has: either tells whether the shard is still ours."""
         loop = asyncio.get_running_loop()
         began_s, began_ms = loop.time(), self._shared.awake_clock.now_ms()
@@ -335,9 +343,10 @@ class ShardRuntime(Generic[Machine]):
         try:
             # Without this, a former owner whose view of the cluster state lags would tell offsets of old, or that no
             # group has to be set back.
-            await (self.log.append(batches) if batches else self.log.confirm(self._time.timestamp_ms()))
+            await (self.log.append(appends) if appends else self.log.confirm(self._time.timestamp_ms()))
         except BatchRefused as error:
             self._refuse_round(taken, KafkaError("what was to be stored is refused by the log"))
+            self._was_refused = True
             raise ShardBroken(f"a round cannot be stored: {error}") from None
         finally:
             timeout.cancel()
@@ -346,13 +355,13 @@ class ShardRuntime(Generic[Machine]):
             self._time.hold(RETURN_MS)
             self.status = ShardStatus.SERVING
             log.info("stored at last", shard=str(self.log.shard))
-        if batches:
-            self._count(batches, taken, loop.time() - began_s)
+        if appends:
+            self._count(appends, taken, loop.time() - began_s)
 
-    def _count(self, batches: list[bytes], taken: Round, took_s: float) -> None:
+    def _count(self, appends: list[ShardAppend], taken: Round, took_s: float) -> None:
         counts = self._shared.counts
         counts.appends += 1
-        counts.append_batches += len(batches)
+        counts.append_batches += sum(1 + len(each.preceding) for each in appends)
         counts.append_bytes += taken.packer.size_bytes
         counts.append_s += took_s
 

@@ -33,17 +33,19 @@ class Place(Protocol):
 
 
 class ShardTable(Generic[Machine]):
-    """All owned shards.
+    """All owned shards of one kind, that is, of one topic.
 
     Args:
+        topic: of which these are partitions.
         coordinator_id: this process's.
         place: its registration.
         make_runtime: returns the runtime of a shard that is ours from now on, not yet started.
     """
 
     def __init__(
-        self, coordinator_id: int, place: Place, make_runtime: Callable[[Shard], ShardRuntime[Machine]]
+        self, topic: str, coordinator_id: int, place: Place, make_runtime: Callable[[Shard], ShardRuntime[Machine]]
     ) -> None:
+        self.topic = topic
         self._coordinator_id = coordinator_id
         self._place = place
         self._make_runtime = make_runtime
@@ -54,10 +56,6 @@ class ShardTable(Generic[Machine]):
     def owned(self) -> Collection[ShardRuntime[Machine]]:
         """The shards that were assigned to us."""
         return self._shards.values()
-
-    def owned_of(self, topic: str) -> list[ShardRuntime[Machine]]:
-        """Return the shards of one topic that were assigned to us."""
-        return [runtime for name, runtime in self._shards.items() if name.topic == topic]
 
     def get(self, shard: TopicPartition) -> ShardRuntime[Machine] | None:
         """Return a shard, or None if it is not ours."""
@@ -71,7 +69,9 @@ class ShardTable(Generic[Machine]):
         ours = {
             name: shard
             for name, shard in state.shards.items()
-            if shard.coordinator == self._coordinator_id and shard.coordinator_epoch == epoch != NO_EPOCH
+            if name.topic == self.topic
+            and (shard.coordinator, shard.coordinator_epoch) == (self._coordinator_id, epoch)
+            and epoch != NO_EPOCH
         }
         for name, runtime in tuple(self._shards.items()):
             shard = ours.get(name)
@@ -89,11 +89,16 @@ class ShardTable(Generic[Machine]):
         """Follow the cluster state."""
         if former.shards is not state.shards:
             self.reconcile(state)
-        if former.topics is state.topics and former.group_configs is state.group_configs:
+        if (
+            former.topics is state.topics
+            and former.group_configs is state.group_configs
+            and former.features is state.features
+        ):
             return
-        for (topic, _), runtime in tuple(self._shards.items()):
+        has_leaders_changed = former.topics.get(self.topic) is not state.topics.get(self.topic)
+        for runtime in tuple(self._shards.values()):
             runtime.on_cluster_state(state)
-            if former.topics.get(topic) is not state.topics.get(topic):
+            if has_leaders_changed:
                 runtime.log.on_leaders()
 
     async def close(self) -> None:

@@ -7,10 +7,11 @@ Nothing is ever rolled back. When a shard gets another owner, or a rule fails, t
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from ottla_core.cluster.state.model import ClusterState
-from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Turn
+from ottla_core.wire.control_records import TransactionMarker
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord, TransactionProducer, Turn
 
 
 class Deadlines(Protocol):
@@ -48,6 +49,20 @@ class StateMachine(Protocol):
 
     def on_cluster_state(self, state: ClusterState, now_ms: int) -> Turn:
         """Take over a newer cluster state."""
+
+
+@runtime_checkable
+class TransactionalStateMachine(Protocol):
+    """What a `StateMachine` has besides if some of its turns belong to transactions."""
+
+    def replay_producer(self, producer: TransactionProducer, timestamp_ms: int) -> None:
+        """Apply that a transaction's producer has written; its records follow, unless compaction has removed them."""
+
+    def replay_in_transaction(self, record: CoordinatorRecord, producer: TransactionProducer) -> None:
+        """Apply a record of a transaction, which counts once the transaction is committed."""
+
+    def replay_marker(self, marker: TransactionMarker, timestamp_ms: int) -> None:
+        """Apply the end of a producer's transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

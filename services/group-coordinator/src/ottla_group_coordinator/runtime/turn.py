@@ -3,6 +3,9 @@
 The records of a turn are stored together or not at all, and none of its answers leaves before they are stored.
 What an answer tells is therefore always safe. An answer is given to a *token*: the shell's name for a request that
 waits. A request may be answered in a later turn than its own (a JoinGroup waits for the other members).
+
+The records of a turn may belong to a producer's transaction, which goes on over many turns. They count once a later
+turn has ended it by a marker that commits.
 """
 
 from collections.abc import Hashable
@@ -10,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from kio.static.protocol import Entity
+
+from ottla_core.wire.control_records import TransactionMarker
 
 Token = Hashable
 
@@ -21,11 +26,27 @@ class CoordinatorRecord(NamedTuple):
     value: Any | None
 
 
+class TransactionProducer(NamedTuple):
+    """Whose transaction records belong to."""
+
+    id: int
+    epoch: int
+
+
+class VerificationGuard(NamedTuple):
+    """In place of a response: the broker is to ask again with it once it has asked the transaction's coordinator."""
+
+    number: int
+
+
 class Answer(NamedTuple):
-    """A response for the request that waits under `token`; a message of any version of its class."""
+    """A response for the request that waits under `token`: a message of any version of its class.
+
+    A request of the process itself may have anything for a response.
+    """
 
     token: Token
-    response: Entity
+    response: Any
 
 
 class CoordinatorRequest(Protocol):
@@ -54,6 +75,9 @@ class Turn:
         now_ms: when it happens, as deadlines are counted.
         timestamp_ms: when it happens in milliseconds since the epoch, as records say; see `shard_time`.
         counted: what is to be counted once the turn is stored, such as a rebalance.
+        effects: what else is to be done once it is stored, in the words of the kind of state machine.
+        transaction: the producer of the transaction that all `records` belong to, or None if they count at once.
+        markers: the ends of transactions; a turn that has any has no records.
     """
 
     now_ms: int
@@ -61,7 +85,10 @@ class Turn:
     records: list[CoordinatorRecord] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     counted: tuple[Any, ...] = ()
+    effects: list[Any] = field(default_factory=list)
+    transaction: TransactionProducer | None = None
+    markers: list[TransactionMarker] = field(default_factory=list)
 
-    def answer(self, token: Token, response: Entity) -> None:
+    def answer(self, token: Token, response: Entity | VerificationGuard | int) -> None:
         """Answer a waiting request."""
         self.answers.append(Answer(token, response))

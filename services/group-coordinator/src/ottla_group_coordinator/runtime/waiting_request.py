@@ -16,7 +16,7 @@ from ottla_core.wire.response_errors import errors_in
 from ottla_group_coordinator.runtime.relay_stream import RelayStream
 from ottla_group_coordinator.runtime.response_encoding import encode_response
 from ottla_group_coordinator.runtime.response_length import item_count
-from ottla_group_coordinator.runtime.turn import CoordinatorRequest
+from ottla_group_coordinator.runtime.turn import CoordinatorRequest, VerificationGuard
 
 UNANSWERABLE = b""
 """In place of a frame: there is no answer, and the client's connection is to be closed."""
@@ -34,7 +34,7 @@ class WaitingRequest(Protocol):
     def request(self) -> CoordinatorRequest:
         """What is asked."""
 
-    def answer(self, response: Entity) -> None:
+    def answer(self, response: Entity | VerificationGuard) -> None:
         """Give the answer."""
 
     def refuse(self, error: KafkaError) -> None:
@@ -60,8 +60,11 @@ class RelayedRequest:
         self._codec = codec
         self._correlation_id = correlation_id
 
-    def answer(self, response: Entity) -> None:
+    def answer(self, response: Entity | VerificationGuard) -> None:
         """Send the answer on the stream that the request came on; if that has ended, nobody waits any more."""
+        if isinstance(response, VerificationGuard):
+            self._stream.answer_with_guard(self._frame_id, response.number)
+            return
         if item_count(self.request.api_key, response) >= LONG_RESPONSE_ITEMS:
             start_detached("long answer", self._answer_later(response))
             return

@@ -1,6 +1,7 @@
 """The cleaner of a log store, with real cleaning processes."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,13 +12,16 @@ import pytest
 
 from ottla_broker.log.cleaning.cleaner import CleanerSettings
 from ottla_broker.log.partition.log_compaction import RoundLimits
+from ottla_broker.log.partition.log_transactions import LogTransactions
 from ottla_broker.log.partition.partition_log import PartitionLog
+from ottla_broker.log.segments.transaction_index import AbortedTransaction
 from ottla_broker.log.store.log_store import LogStore
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
 from tests.support.broker.compactions import compacted, last_values, pairs_of, put, records_of
 from tests.support.broker.log_stores import FLIGHTS, TOPIC_ID, crash, retire, store_in, until
-from tests.support.broker.partition_logs import NOW_MS
+from tests.support.broker.partition_logs import NOW_MS, read_batches
+from tests.support.broker.transactional_logs import committed_values, end, write
 
 pytestmark = pytest.mark.slow
 
@@ -104,6 +108,40 @@ async def test_a_damaged_log_is_set_aside_and_does_not_hold_up_another(tmp_path:
         fill(store.logs[OTHER])
         await until(lambda: store.logs[OTHER].compaction.first_dirty_offset == 120)
         assert store.cleaner.uncleanable_count == 1
+
+
+async def test_a_log_whose_aborts_cannot_be_read_rests_and_does_not_hold_up_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cleaning_store(tmp_path, cleaner=replace(QUICK, enable=False)) as store:
+        for name in (FLIGHTS, OTHER):
+            fill(await store.create(name, TOPIC_ID, CONFIG, is_new=True))
+    aborted_entries = LogTransactions.aborted_entries
+
+    def refused(self: LogTransactions, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        if self is store.logs[FLIGHTS].transactions:
+            raise OSError(errno.EIO, "broken")
+        return aborted_entries(self, start_offset, end_offset)
+
+    monkeypatch.setattr(LogTransactions, "aborted_entries", refused)
+    async with cleaning_store(tmp_path) as store:
+        await until(lambda: store.logs[OTHER].compaction.first_dirty_offset == 60)
+        await until(lambda: store.cleaner.uncleanable_count == 1)
+        assert store.logs[FLIGHTS].compaction.first_dirty_offset is None
+
+
+async def test_transactions_are_compacted_in_the_process(tmp_path: Path) -> None:
+    async with cleaning_store(tmp_path) as store:
+        log = await store.create(FLIGHTS, TOPIC_ID, CONFIG, is_new=True)
+        put(log, (b"a", b"kept"))
+        write(log, b"aborted", key=b"a", producer=(7, 0, 0))
+        write(log, b"committed", key=b"b", producer=(8, 0, 0))
+        end(log, 7, 1, commit=False, transaction_version=2)
+        end(log, 8, 1, commit=True, transaction_version=2)
+        log.roll(NOW_MS)
+        await until(lambda: log.compaction.first_dirty_offset == 5)
+        assert committed_values(log) == [b"kept", b"committed"]
+        assert [header.base_offset for header, _ in read_batches(log)] == [0, 2, 3, 4]
 
 
 async def test_a_log_that_is_deleted_while_it_is_compacted_goes_at_once(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def facts(*sizes: int, **known: Any) -> CompactionFacts:
     end = 100 * len(sizes)
     segments = [CompactionSegment(number * 100, size) for number, size in enumerate(sizes)]
     whole = CompactionFacts(
-        segments=segments, first_dirty_offset=None, log_start_offset=0, log_end_offset=end, high_watermark=end,
+        segments=segments, first_dirty_offset=None, log_start_offset=0, log_end_offset=end, last_stable_offset=end,
         recovery_point=end,
     )  # fmt: skip
     return replace(whole, **known)
@@ -45,7 +45,7 @@ def test_empty_segments_alone_are_never_due() -> None:
     assert not assess(facts(0, 0, 5), replace(CONFIG, min_cleanable_dirty_ratio=0.0), NOW_MS).is_due
 
 
-@pytest.mark.parametrize("limit", ["high_watermark", "recovery_point"])
+@pytest.mark.parametrize("limit", ["last_stable_offset", "recovery_point"])
 @pytest.mark.parametrize(("offset", "end"), [(0, 0), (99, 0), (100, 100), (150, 100), (250, 200), (400, 300)])
 def test_nothing_is_compacted_that_is_not_replicated_and_durable(limit: str, offset: int, end: int) -> None:
     assert assess(facts(1, 1, 1, 1, **{limit: offset}), CONFIG, NOW_MS).end_offset == end

@@ -20,6 +20,7 @@ from tests.support.broker.partition_logs import (
     segment_files,
     small_segments,
 )
+from tests.support.broker.transactional_logs import end, write
 
 
 @pytest.fixture
@@ -112,6 +113,37 @@ def test_the_small_files_are_shown(tmp_path: Path) -> None:
     assert rows(aborted)[0].as_line() == "version: 0 producerId: 1 firstOffset: 2 lastOffset: 3 lastStableOffset: 4"
     aborted.write_bytes(b"\0" * 33)
     assert "no multiple of 34" in problems(aborted)[0]
+
+
+def test_markers_and_their_index_are_shown_as_kafka_shows_them(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "flights-0")
+    write(log, b"v", producer=(5, 1, 0))
+    end(log, 5, 1, commit=False, coordinator_epoch=9)
+    end(log, 5, 1, commit=True, coordinator_epoch=9)
+    write(log, b"v", producer=(5, 1, 1))
+    log.close()
+    (path,) = segment_files(log.directory)
+    shown = [row.as_line() for row in rows(path, records=True) if row.kind == "record"]
+    assert shown[1] == (
+        f"| offset: 1 CreateTime: {NOW_MS} keySize: 4 valueSize: 6 sequence: -1 headerKeys: []"
+        " endTxnMarker: ABORT coordinatorEpoch: 9"
+    )
+    assert shown[2].endswith("endTxnMarker: COMMIT coordinatorEpoch: 9")
+    assert rows(path)[1].fields["isControl"] is True
+    (snapshot,) = segment_files(log.directory, ".snapshot")
+    assert (
+        rows(snapshot)[0]
+        .as_line()
+        .startswith("producerId: 5 producerEpoch: 1 coordinatorEpoch: 9 currentTxnFirstOffset: OptionalLong[3]")
+    )
+    (index,) = segment_files(log.directory, ".txnindex")
+    assert [row.as_line() for row in rows(index)] == [
+        "version: 0 producerId: 5 firstOffset: 0 lastOffset: 1 lastStableOffset: 2"
+    ]
+    index.write_bytes(struct.pack(">hqqqq", 0, 5, 0, 2, 3) + struct.pack(">hqqqq", 0, 5, 0, 1, 2))
+    found = problems(index)
+    assert "Last offset: 2 is not that of an abort of producer 5" in found[0]
+    assert "Last offset: 1 follows 2" in found[1]
 
 
 def test_a_damaged_snapshot_is_a_problem(tmp_path: Path) -> None:

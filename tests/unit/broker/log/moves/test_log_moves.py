@@ -28,6 +28,7 @@ from tests.support.broker.partition_logs import (
     segment_files,
     small_segments,
 )
+from tests.support.broker.transactional_logs import aborts, committed_values, end, write
 
 SMALL = small_segments(file_delete_delay_ms=0)
 
@@ -381,3 +382,37 @@ def seen(
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, call)
         yield
+
+
+async def test_a_moved_log_has_its_aborts_and_what_is_open(disks: tuple[Path, Path]) -> None:
+    async with store_in(*disks, config=SMALL) as store:
+        log = await filled(store, rounds=1)
+        for number in range(6):
+            write(log, b"aborted", producer=(7, 0, number), leader_epoch=3)
+            end(log, 7, 0, commit=False, leader_epoch=3)
+        await log.wait_until_idle()
+        target = other_of(log, disks)
+        await store.move(FLIGHTS, target)
+        number = 6
+        async with asyncio.timeout(MOVED_WITHIN_S):
+            while log.directory.parent != target:
+                if number < APPENDED_DURING_MOVE_MAX:
+                    write(log, b"aborted", producer=(7, 0, number), leader_epoch=3)
+                    end(log, 7, 0, commit=False, leader_epoch=3)
+                    number += 1
+                await asyncio.sleep(0.001)  # the copy goes on meanwhile
+        write(log, b"committed", producer=(7, 0, number), leader_epoch=3)
+        end(log, 7, 0, commit=True, leader_epoch=3)
+        write(log, b"aborted in the new place", producer=(7, 0, number + 1), leader_epoch=3)
+        end(log, 7, 0, commit=False, leader_epoch=3)
+        write(log, b"open", producer=(7, 0, number + 2), leader_epoch=3)
+        assert committed_values(log) == [b"value 0", b"committed"]
+        await settled_in(target, log, *disks)
+        assert problems_in(log.directory) == []
+    for was_clean in (True, False):
+        if not was_clean:
+            crash(target)
+        async with store_in(*disks, config=SMALL) as store:
+            found = store.logs[FLIGHTS]
+            assert committed_values(found) == [b"value 0", b"committed"]
+            assert len(aborts(found)) == number + 1

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -275,31 +274,6 @@ def test_the_last_batch_of_a_round_stays_so_that_readers_can_reach_the_end(log: 
     log.roll(NOW_MS)
     compact(log, now_ms=NOW_MS + 2 * DELETE_RETENTION_MS)
     assert pairs_of(log) == [(4, B, b"1")]
-
-
-# Transactions, as Kafka may have written them
-
-
-def test_control_batches_and_aborted_records_stay_and_do_not_count(log: PartitionLog) -> None:
-    put(log, (A, b"committed"))
-    aborted = encode_batch(
-        [Record(1, NOW_MS, A, b"aborted")], leader_epoch=0, producer_id=5, producer_epoch=0, base_sequence=0,
-        is_transactional=True,
-    )  # fmt: skip
-    marker = encode_batch(
-        [Record(2, NOW_MS, struct.pack(">hh", 0, 0), struct.pack(">hi", 0, 0))], leader_epoch=0, producer_id=5,
-        producer_epoch=0, is_transactional=True, is_control=True,
-    )  # fmt: skip
-    log.append_as_follower(aborted + marker, now_ms=NOW_MS)
-    log.high_watermark = 3
-    index = segment_files(log.directory)[0].with_suffix(".txnindex")
-    index.write_bytes(struct.pack(">hqqqq", 0, 5, 1, 2, 3))
-    log.roll(NOW_MS)
-    put(log, (B, b"1"))
-    roll_and_compact(log)
-    assert [(offset, value) for offset, _, value in pairs_of(log)][:2] == [(0, b"committed"), (1, b"aborted")]
-    assert [header.is_control for header, _ in read_batches(log)] == [False, False, True, False]
-    assert index.read_bytes() == struct.pack(">hqqqq", 0, 5, 1, 2, 3)
 
 
 # The log around it

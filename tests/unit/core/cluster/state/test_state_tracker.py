@@ -454,7 +454,7 @@ def test_registrations_come_change_and_go_and_keep_their_identity(tracker: State
 
 
 def test_shards_of_other_topics_are_left_to_later_versions(tracker: StateTracker) -> None:
-    other = entry(SPACE.shard("__transaction_state", 0), b"in a format to come", 6)
+    other = entry(SPACE.shard("__share_group_state", 0), b"in a format to come", 6)
     assert tracker.advance([other], 6) == []
     assert tracker.reload([other], 7) == []
     assert tracker.state.shards == {}

@@ -15,7 +15,6 @@ from ottla_core.errors import (
     CorruptMessage,
     InvalidRecord,
     InvalidTimestamp,
-    InvalidTransactionState,
     MessageTooLarge,
     RecordListTooLarge,
     UnsupportedCompressionType,
@@ -45,7 +44,7 @@ OLD_RECORD_LENGTH_MIN: Final = 14
 RECORD_ERRORS_MAX: Final = 1000
 """A response names no more records than that."""
 _CODEC_ID_MAX: Final = max(Codec)
-_REFUSED_FLAGS: Final = CONTROL_FLAG | TRANSACTIONAL_FLAG
+_TRANSACTION_FLAGS: Final = CONTROL_FLAG | TRANSACTIONAL_FLAG
 
 
 class AppendOrigin(Enum):
@@ -53,7 +52,7 @@ class AppendOrigin(Enum):
 
     A coordinator's records have keys, which is not looked into again, and bear its own clock's time. Its batches may
     be without records: such a one takes one offset and one sequence number, and makes its producer's epoch known to
-    the log.
+    the log. Those of a transaction have no sequence, and it alone may write markers.
     """
 
     CLIENT = auto()
@@ -125,8 +124,8 @@ def check_batch(
         origin: who has made the batch.
 
     Raises:
-        CorruptMessage, InvalidRecord, InvalidTimestamp, InvalidTransactionState, MessageTooLarge,
-        RecordListTooLarge, UnsupportedCompressionType: as Kafka would answer.
+        CorruptMessage, InvalidRecord, InvalidTimestamp, MessageTooLarge, RecordListTooLarge,
+        UnsupportedCompressionType: as Kafka would answer.
     """
     size = len(records)
     header = RecordBatchHeader._make(HEADER.unpack_from(records))
@@ -151,13 +150,13 @@ def check_batch(
             f"Inconsistent base offset {base_offset}, last offset delta {last_offset_delta} and record count"
             f" {record_count} of a batch for {topic_partition}; they must be 0, n - 1 and n"
         )
-    if attributes & _REFUSED_FLAGS:
-        _check_flags(attributes, topic_partition)
+    if attributes & _TRANSACTION_FLAGS:
+        _check_flags(header, topic_partition, origin)
     if not attributes & CODEC_MASK:
         check_record_lengths(records, header)
     else:
         _check_codec(records, attributes & CODEC_MASK, topic_partition)
-    if producer_id >= 0 and base_sequence < 0:
+    if producer_id >= 0 and base_sequence < 0 and not _needs_no_sequence(attributes, origin):
         raise InvalidRecord(
             f"Invalid sequence number {base_sequence} in a batch of producer {producer_id} for {topic_partition}"
         )
@@ -209,11 +208,18 @@ def _check_codec(records: memoryview, codec_id: int, topic_partition: TopicParti
         raise InvalidRecord(f"The records of a batch for {topic_partition} are not what codec {codec_id} makes")
 
 
-def _check_flags(attributes: int, topic_partition: TopicPartition) -> None:
-    if attributes & CONTROL_FLAG:
+def _check_flags(header: RecordBatchHeader, topic_partition: TopicPartition, origin: AppendOrigin) -> None:
+    if header.attributes & CONTROL_FLAG and origin is AppendOrigin.CLIENT:
         raise InvalidRecord(f"Clients are not allowed to write control records in {topic_partition}")
-    if attributes & TRANSACTIONAL_FLAG:
-        raise InvalidTransactionState(f"{topic_partition} takes no transactional records: they are not supported yet")
+    if header.producer_id < 0 or header.producer_epoch < 0 or not header.attributes & TRANSACTIONAL_FLAG:
+        raise InvalidRecord(
+            f"A transactional batch for {topic_partition} has no producer, or a marker no transaction"
+        )
+
+
+def _needs_no_sequence(attributes: int, origin: AppendOrigin) -> bool:
+    """Return whether a batch is a coordinator's own, of a transaction: who writes those knows what it has written."""
+    return bool(attributes & TRANSACTIONAL_FLAG) and origin is AppendOrigin.COORDINATOR
 
 
 def _check_timestamps(

@@ -10,7 +10,7 @@ from ottla_broker.log.appends.unpacking import LookedInto, is_long, look_into
 from ottla_core.errors import KafkaStorageError
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
-from ottla_core.wire.record_batch import CODEC_MASK, Buffer, RecordBatchHeader
+from ottla_core.wire.record_batch import CODEC_MASK, CONTROL_FLAG, Buffer, RecordBatchHeader
 
 
 class ClientBatches:
@@ -62,7 +62,8 @@ class ClientBatches:
             return self._as_looked_into(looked_into)
         if self._is_compacted and origin is AppendOrigin.CLIENT:
             check_keys(batch, header, self._topic_partition)
-        if self._codec is not None and header.attributes & CODEC_MASK != self._codec and header.record_count:
+        is_data = header.record_count and not header.attributes & CONTROL_FLAG
+        if self._codec is not None and header.attributes & CODEC_MASK != self._codec and is_data:
             return recompress(batch, header, self._codec, self._config, self._topic_partition)
         return header, batch
 

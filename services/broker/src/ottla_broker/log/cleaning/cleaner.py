@@ -265,8 +265,12 @@ class LogCleaner:
         assessment = self._assess(log) if self._may_be_cleaned(log) else None
         if assessment is None or not assessment.is_due:
             return True  # the log has changed while others were looked at
+        try:
+            cleaning = log.compaction.begin(assessment, self._settings.limits, self._clock.time_ms())
+        except OSError as error:
+            self._put_aside(log, str(error), is_permanent=False)
+            return True
         underway = self._underway[log.topic_partition] = _Underway(process)
-        cleaning = log.compaction.begin(assessment, self._settings.limits, self._clock.time_ms())
         try:
             await self._see_through(cleaning, log, process)
         except (RoundGivenUp, CleaningFailed, OSError) as error:

@@ -2,9 +2,9 @@
 
 The part of a log below the first dirty offset has been compacted before; what follows is dirty. A round takes in the
 keys of the dirty part, then rewrites all segments up to its end without the records that those keys supersede. It
-ends at a segment boundary, before the active segment, before anything that is not replicated or not fsynced, and
-before what is younger than `min.compaction.lag.ms`. A round is due when the dirty part outgrows
-`min.cleanable.dirty.ratio`, or has a record older than `max.compaction.lag.ms`.
+ends at a segment boundary, before the active segment, before anything that is not replicated or not fsynced, before
+the first open transaction, and before what is younger than `min.compaction.lag.ms`. A round is due when the dirty
+part outgrows `min.cleanable.dirty.ratio`, or has a record older than `max.compaction.lag.ms`.
 
 That only durable records count is stricter than Kafka: a record may supersede another one, which is then gone for
 good, only if no power failure can take it back. Source of the rest: Kafka's LogCleanerManager and LogCleaner.
@@ -50,7 +50,7 @@ class CompactionFacts:
     Attributes:
         segments: all of them, the active one last.
         first_dirty_offset: how far the last rounds came, or None if there was none.
-        log_start_offset, log_end_offset, high_watermark: the log's.
+        log_start_offset, log_end_offset, last_stable_offset: the log's.
         recovery_point: everything below is fsynced.
     """
 
@@ -58,7 +58,7 @@ class CompactionFacts:
     first_dirty_offset: int | None
     log_start_offset: int
     log_end_offset: int
-    high_watermark: int
+    last_stable_offset: int
     recovery_point: int
 
 
@@ -128,7 +128,7 @@ def assess(facts: CompactionFacts, config: TopicConfig, now_ms: int) -> Assessme
 def _end_offset(facts: CompactionFacts, config: TopicConfig, dirty_from: int, now_ms: int) -> int:
     """Return the base offset of the first segment that must be left alone."""
     segments = facts.segments
-    limit = min(facts.high_watermark, facts.recovery_point, segments[-1].base_offset)
+    limit = min(facts.last_stable_offset, facts.recovery_point, segments[-1].base_offset)
     if config.min_compaction_lag_ms > 0:
         dirty_base = _base_of_segment_with(segments, dirty_from)
         for segment in segments[:-1]:

@@ -11,14 +11,14 @@ CRC is checked, since a batch that is written anew would otherwise get a right C
 
 import json
 import os
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from ottla_broker.log.compaction.batch_filter import AbortedRanges, BatchFilter, FilterRules, is_data
+from ottla_broker.log.compaction.batch_filter import BatchFilter, FilterRules
+from ottla_broker.log.compaction.cleaned_transactions import AbortedRange, CleanedTransactions
 from ottla_broker.log.compaction.compaction import CompactionSegment, group_segments
 from ottla_broker.log.compaction.offset_map import OffsetMap
 from ottla_broker.log.segments.index_building import IndexBuilder
@@ -33,7 +33,11 @@ from ottla_broker.log.segments.segment import (
     segment_path,
     suffixed,
 )
-from ottla_broker.log.segments.transaction_index import read_transaction_index
+from ottla_broker.log.segments.transaction_index import (
+    AbortedTransaction,
+    encode_transaction_index,
+    read_transaction_index,
+)
 from ottla_core.errors import CorruptMessage, KafkaError
 from ottla_core.wire.record_batch import (
     BATCH_LENGTH_MIN,
@@ -80,6 +84,8 @@ class CleaningJob:
         now_ms: the clock.
         delete_retention_ms, segment_bytes, segment_index_bytes, index_interval_bytes: the topic's settings.
         last_offsets: the last offset of each active producer.
+        last_markers: the epoch of each active producer of which there is nothing but a marker since its epoch began.
+        aborted_beyond: the aborted transactions that begin before the round's end and end behind it.
         map_bytes: the memory of the map of keys.
         map_load_factor: the share of it that may be used.
         buffer_bytes: how much is read and written at a time.
@@ -96,6 +102,8 @@ class CleaningJob:
     segment_index_bytes: int
     index_interval_bytes: int
     last_offsets: dict[int, int]
+    last_markers: dict[int, int]
+    aborted_beyond: Sequence[AbortedRange]
     map_bytes: int
     map_load_factor: float
     buffer_bytes: int
@@ -110,7 +118,9 @@ class CleaningJob:
         """Return the job of a line."""
         fields = json.loads(text)
         fields["segments"] = [CompactionSegment(**segment) for segment in fields["segments"]]
-        fields["last_offsets"] = {int(producer): offset for producer, offset in fields["last_offsets"].items()}
+        for name in ("last_offsets", "last_markers"):
+            fields[name] = {int(producer): value for producer, value in fields[name].items()}
+        fields["aborted_beyond"] = [AbortedRange(*entry) for entry in fields["aborted_beyond"]]
         return cls(**fields)
 
 
@@ -158,10 +168,10 @@ def clean(job: CleaningJob, pace: Pace) -> Iterator[MappedKeys | CleanedSegment]
         OSError: the disk failed, or a segment is gone.
     """
     directory = Path(job.directory)
-    aborted = _aborted_ranges(directory, job.segments)
+    transactions = CleanedTransactions([*_aborted_ranges(directory, job.segments), *job.aborted_beyond])
     dirty_records_max = job.end_offset - job.first_dirty_offset
     newest = OffsetMap(job.map_bytes, job.map_load_factor, dirty_records_max)
-    mapped_end, read_bytes = _map_keys(job, newest, aborted, pace)
+    mapped_end, read_bytes = _map_keys(job, newest, transactions, pace)
     yield MappedKeys(end_offset=mapped_end, keys=newest.size, read_bytes=read_bytes)
     rules = FilterRules(
         newest=newest,
@@ -170,7 +180,7 @@ def clean(job: CleaningJob, pace: Pace) -> Iterator[MappedKeys | CleanedSegment]
         now_ms=job.now_ms,
         delete_retention_ms=job.delete_retention_ms,
         last_offsets=job.last_offsets,
-        aborted=aborted,
+        last_markers=job.last_markers,
     )
     groups = group_segments(
         [segment for segment in job.segments if segment.base_offset < mapped_end],
@@ -179,13 +189,13 @@ def clean(job: CleaningJob, pace: Pace) -> Iterator[MappedKeys | CleanedSegment]
         index_bytes=job.segment_index_bytes,
     )
     for group in groups:
-        yield _clean_group(job, group, rules, pace)
+        yield _clean_group(job, group, BatchFilter(rules, transactions), pace)
 
 
 # Taking in the keys
 
 
-def _map_keys(job: CleaningJob, newest: OffsetMap, aborted: AbortedRanges, pace: Pace) -> tuple[int, int]:
+def _map_keys(job: CleaningJob, newest: OffsetMap, transactions: CleanedTransactions, pace: Pace) -> tuple[int, int]:
     """Fill the map from the dirty part; return where the known keys end, and the bytes read."""
     mapped_end = job.first_dirty_offset
     read_bytes = 0
@@ -199,7 +209,7 @@ def _map_keys(job: CleaningJob, newest: OffsetMap, aborted: AbortedRanges, pace:
             position = index.position_for_offset(job.first_dirty_offset)
         for header, batch in _read_batches(_path(job, segment, LOG_SUFFIX), segment.size_bytes, job, pace, position):
             read_bytes += header.size_bytes
-            if header.last_offset < job.first_dirty_offset or not is_data(header, aborted):
+            if header.last_offset < job.first_dirty_offset or header.is_control or transactions.aborted(header):
                 continue
             if not _map_batch(header, batch, newest, job.first_dirty_offset):
                 if mapped_end == job.first_dirty_offset:
@@ -222,15 +232,13 @@ def _map_batch(header: RecordBatchHeader, batch: memoryview, newest: OffsetMap, 
     return True
 
 
-def _aborted_ranges(directory: Path, segments: Sequence[CompactionSegment]) -> AbortedRanges:
-    """Return the aborted transactions that end in these segments."""
-    ranges: dict[int, list[tuple[int, int]]] = defaultdict(list)
+def _aborted_ranges(directory: Path, segments: Sequence[CompactionSegment]) -> Iterator[AbortedRange]:
+    """Yield the aborted transactions that end in these segments."""
     for segment in segments:
         with suppress(FileNotFoundError):
             path = segment_path(directory, segment.base_offset, TRANSACTION_INDEX_SUFFIX)
             for entry in read_transaction_index(path):
-                ranges[entry.producer_id].append((entry.first_offset, entry.last_offset))
-    return ranges
+                yield AbortedRange(*entry[1:])
 
 
 # Reading
@@ -278,10 +286,9 @@ def _read_batches(
 
 
 def _clean_group(
-    job: CleaningJob, group: Sequence[CompactionSegment], rules: FilterRules, pace: Pace
+    job: CleaningJob, group: Sequence[CompactionSegment], batches: BatchFilter, pace: Pace
 ) -> CleanedSegment:
     """Write what is left of a group of segments."""
-    batches = BatchFilter(rules)
     cleaned = _CleanedFiles(job, group[0].base_offset, pace)
     try:
         for segment in group:
@@ -291,7 +298,7 @@ def _clean_group(
                     cleaned.append(header, batch)
                 elif left is not None:
                     cleaned.append(RecordBatchHeader._make(HEADER.unpack_from(left)), left)
-        cleaned.finish(group)
+        cleaned.finish(group, batches.transactions.take_kept_aborts())
     finally:
         cleaned.close()
     return CleanedSegment(
@@ -346,14 +353,17 @@ class _CleanedFiles:
         while data:
             data = data[os.write(self._descriptor, data) :]
 
-    def finish(self, group: Sequence[CompactionSegment]) -> None:
-        """Make the files durable; the time of the last of the old ones stays, as retention may go by it."""
+    def finish(self, group: Sequence[CompactionSegment], aborts: Sequence[AbortedRange]) -> None:
+        """Make the files durable, with a transaction index of these aborts if there are any.
+
+        The time of the last of the old ones stays, as retention may go by it.
+        """
         self._write()
         self._indexes.finish()
         paths = [self._new_path(suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)]
-        if (transactions := self._transaction_indexes(group)) is not None:
+        if aborts:
             paths.append(self._new_path(TRANSACTION_INDEX_SUFFIX))
-            paths[-1].write_bytes(transactions)
+            paths[-1].write_bytes(encode_transaction_index(AbortedTransaction(0, *entry) for entry in aborts))
         old = _path(self._job, group[-1], LOG_SUFFIX).stat()
         os.utime(self._descriptor, ns=(old.st_atime_ns, old.st_mtime_ns))
         os.fsync(self._descriptor)
@@ -363,12 +373,6 @@ class _CleanedFiles:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-
-    def _transaction_indexes(self, group: Sequence[CompactionSegment]) -> bytes | None:
-        """Return the entries of the old segments, or None if none has such an index."""
-        paths = [_path(self._job, segment, TRANSACTION_INDEX_SUFFIX) for segment in group]
-        found = [path.read_bytes() for path in paths if path.exists()]
-        return b"".join(found) if found else None
 
     def close(self) -> None:
         """Let go of the file."""

@@ -7,6 +7,7 @@ Files are only read; a broker may be using them.
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,6 +29,7 @@ from ottla_broker.log.segments.time_index import TimeIndex
 from ottla_broker.log.segments.transaction_index import read_transaction_index
 from ottla_core.errors import InvalidRequest, KafkaError
 from ottla_core.wire.compression import Codec
+from ottla_core.wire.control_records import TransactionMarker, read_marker
 from ottla_core.wire.record_batch import (
     BATCH_LENGTH_MIN,
     HEADER,
@@ -121,8 +123,9 @@ def _dump_log(path: Path, *, records: bool) -> Iterator[DumpRow]:
         yield _batch_row(position, header, batch)
         if records:
             try:
+                marker = read_marker(batch, header)
                 for record in iterate_records(batch, header):
-                    yield _record_row(header, record)
+                    yield _record_row(header, record, marker)
             except KafkaError as error:
                 yield _problem(error.message)
     left = path.stat().st_size - end
@@ -159,7 +162,7 @@ def _batch_row(position: int, header: RecordBatchHeader, batch: bytes) -> DumpRo
     )
 
 
-def _record_row(header: RecordBatchHeader, record: Record) -> DumpRow:
+def _record_row(header: RecordBatchHeader, record: Record, marker: TransactionMarker | None) -> DumpRow:
     sequence = -1
     if header.base_sequence >= 0:
         sequence = increment_sequence(header.base_sequence, record.offset - header.base_offset)
@@ -171,6 +174,10 @@ def _record_row(header: RecordBatchHeader, record: Record) -> DumpRow:
         "sequence": sequence,
         "headerKeys": f"[{','.join(name for name, _ in record.headers)}]",
     }
+    if marker is not None:
+        fields["endTxnMarker"] = "COMMIT" if marker.is_commit else "ABORT"
+        fields["coordinatorEpoch"] = marker.coordinator_epoch
+        return DumpRow("record", fields)
     if record.key is not None:
         fields["key"] = record.key
     if record.value is not None:
@@ -217,6 +224,9 @@ def _partial_entry(path: Path, entry_size: int) -> Iterator[DumpRow]:
 
 
 def _dump_transaction_index(path: Path) -> Iterator[DumpRow]:
+    log_path = path.with_suffix(LOG_SUFFIX)
+    aborts = _aborts_in(log_path) if log_path.exists() else None
+    previous = -1
     for entry in read_transaction_index(path):
         yield DumpRow(
             "entry",
@@ -228,6 +238,25 @@ def _dump_transaction_index(path: Path) -> Iterator[DumpRow]:
                 "lastStableOffset": entry.last_stable_offset,
             },
         )
+        if entry.last_offset <= previous:
+            yield _problem(f"Last offset: {entry.last_offset} follows {previous}, which is not smaller")
+        previous = entry.last_offset
+        if aborts is not None and aborts.get(entry.last_offset) != entry.producer_id:
+            yield _problem(
+                f"Last offset: {entry.last_offset} is not that of an abort of producer {entry.producer_id}"
+            )
+
+
+def _aborts_in(path: Path) -> dict[int, int]:
+    """Return the offsets of all aborts' markers in a segment, and their producers."""
+    found = {}
+    for _, header, batch in _batches(path):
+        if header.is_control:
+            with suppress(KafkaError):  # the dump of the segment says so
+                marker = read_marker(batch, header)
+                if marker is not None and not marker.is_commit:
+                    found[header.last_offset] = marker.producer_id
+    return found
 
 
 def _dump_snapshot(path: Path) -> Iterator[DumpRow]:

@@ -29,7 +29,7 @@ from ottla_broker.log.files.leader_epoch_checkpoint import LeaderEpochs
 from ottla_broker.log.files.partition_metadata import PARTITION_METADATA
 from ottla_broker.log.files.shutdown_record import note_failed_fsync
 from ottla_broker.log.flushing.flush_plan import NO_SPACE, Epochs, FlushPlan
-from ottla_broker.log.segments.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from ottla_broker.log.segments.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from ottla_broker.log.segments.segment_list import SegmentList
 from ottla_core.errors import KafkaStorageError, NotLeaderOrFollower
 from ottla_core.topic_partition import TopicPartition
@@ -321,10 +321,14 @@ class LogFlush:
         ]
         snapshots = tuple(self._snapshots)
         paths = list(snapshots)
+        may_have_new_name = False
         try:
             for segment in dirty:
                 segment.write_indexes()
                 paths += (segment.path(INDEX_SUFFIX), segment.path(TIME_INDEX_SUFFIX))
+                if segment.transaction_index.has_file:
+                    paths.append(segment.path(TRANSACTION_INDEX_SUFFIX))
+                    may_have_new_name = True  # it comes into being with the segment's first abort
             files = tuple(segment.file() for segment in dirty)
         except OSError as error:
             raise KafkaStorageError(
@@ -344,6 +348,7 @@ class LogFlush:
             paths=tuple(paths),
             snapshots=snapshots,
             sync_names=is_place_dirty
+            or may_have_new_name
             or not self.is_settled
             or log.segments.active.base_offset >= self.recovery_point,
             sync_place=is_place_dirty,

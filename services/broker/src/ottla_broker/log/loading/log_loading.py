@@ -17,7 +17,7 @@ from ottla_broker.log.files.storage_problems import StorageProblems
 from ottla_broker.log.loading.epoch_runs import runs_in
 from ottla_broker.log.loading.lost_records import note_lost_from, read_lost_from
 from ottla_broker.log.loading.recovery import free_corrupt_path, recover_segment
-from ottla_broker.log.producers.producer_loading import load_producers
+from ottla_broker.log.producers.producer_loading import load_producers, rebuild_transaction_indexes
 from ottla_broker.log.producers.producer_state import ProducerStates
 from ottla_broker.log.segments.index_file import INT32_MAX, IndexFile
 from ottla_broker.log.segments.offset_index import OffsetIndex
@@ -27,6 +27,7 @@ from ottla_broker.log.segments.segment import (
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     LogSegment,
     segment_path,
 )
@@ -34,6 +35,7 @@ from ottla_broker.log.segments.segment_file import OpenFiles
 from ottla_broker.log.segments.segment_list import SegmentList
 from ottla_broker.log.segments.segment_swap import finish_swaps
 from ottla_broker.log.segments.time_index import TimeIndex
+from ottla_broker.log.segments.transaction_index import problem_in_transaction_index
 from ottla_core.errors import CorruptMessage
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
@@ -101,11 +103,13 @@ class _Row:
         found: in order; the first `unchecked_count` went through no recovery.
         log_end_offset: where the last one ends.
         epoch_runs: the leader epochs of batches that were recovered.
+        recovered: base offsets of the segments that were recovered, and whether each has markers.
     """
 
     found: list[LogSegment]
     log_end_offset: int
     epoch_runs: tuple[EpochRun, ...] = ()
+    recovered: dict[int, bool] = field(default_factory=dict)
     unchecked_count: int = 0
 
     @property
@@ -160,6 +164,7 @@ def _load_log(request: LoadRequest) -> LoadedLog:
         raise CorruptMessage(
             f"{request.directory} ends at {log_end_offset}, before its recovery point {request.recovery_point}"
         )
+    _rebuild_transaction_indexes(request, row)
     epochs = _load_epochs(request.directory, row)
     log_start_offset = max(request.log_start_offset, segments[0].base_offset)
     if log_start_offset > log_end_offset:
@@ -184,6 +189,22 @@ def _load_log(request: LoadRequest) -> LoadedLog:
         read_lost_from(request.directory),
         may_have_gap=_may_have_gap(request, segments),
     )
+
+
+def _rebuild_transaction_indexes(request: LoadRequest, row: _Row) -> None:
+    """Make the transaction indexes of recovered segments anew; in most logs there are none."""
+    if any(row.recovered.values()):
+        rebuild_transaction_indexes(
+            request.topic_partition,
+            request.directory,
+            row.segments,
+            row.recovered,
+            log_end_offset=row.log_end_offset,
+        )
+        return
+    for segment in row.found:
+        if segment.base_offset in row.recovered and segment.transaction_index.has_file:
+            segment.replace_transaction_index(())
 
 
 def _may_have_gap(request: LoadRequest, segments: SegmentList) -> bool:
@@ -267,7 +288,7 @@ def _load_segments(request: LoadRequest, base_offsets: list[int]) -> _Row:
         is_beyond_recovery_point = end_offset is None or end_offset > request.recovery_point
         needs_recovery = is_beyond_recovery_point and not request.was_clean
         if needs_recovery or not _indexes_are_sane(request, base_offset, end_offset):
-            row.epoch_runs += _recover(request, base_offset, end_offset)
+            _recover(request, row, base_offset, end_offset)
         segment = _open_segment(request, base_offset)
         if end_offset is None:
             segment = _load_tail(request, segment, row)
@@ -283,7 +304,7 @@ def _load_tail(request: LoadRequest, segment: LogSegment, row: _Row) -> LogSegme
     row.log_end_offset, valid_end = segment.load_tail()
     if valid_end != segment.size_bytes or not _indexes_are_sane(request, base_offset, row.log_end_offset):
         segment.close()
-        row.epoch_runs += _recover(request, base_offset, None)
+        _recover(request, row, base_offset, None)
         segment = _open_segment(request, base_offset)
         row.log_end_offset, _ = segment.load_tail()
     return segment
@@ -300,8 +321,8 @@ def _open_segment(request: LoadRequest, base_offset: int) -> LogSegment:
     )
 
 
-def _recover(request: LoadRequest, base_offset: int, end_offset: int | None) -> tuple[EpochRun, ...]:
-    """Recover a segment, and return which leader epochs its batches are of."""
+def _recover(request: LoadRequest, row: _Row, base_offset: int, end_offset: int | None) -> None:
+    """Recover a segment, and note which leader epochs its batches are of."""
     recovery = recover_segment(request.directory, base_offset, end_offset, request.config.index_interval_bytes)
     ends_early = end_offset is not None and recovery.next_offset < end_offset
     if ends_early and not recovery.damage and not _may_have_gaps(request, end_offset):
@@ -311,7 +332,8 @@ def _recover(request: LoadRequest, base_offset: int, end_offset: int | None) -> 
             directory=str(request.directory), segment=base_offset, lost_from=recovery.next_offset, end=end_offset,
         )  # fmt: skip
         note_lost_from(request.directory, recovery.next_offset)
-    return recovery.epochs
+    row.epoch_runs += recovery.epochs
+    row.recovered[base_offset] = recovery.has_markers
 
 
 def _may_have_gaps(request: LoadRequest, end_offset: int | None) -> bool:
@@ -324,7 +346,7 @@ def _ends_early_by_compaction(request: LoadRequest) -> bool:
 
 
 def _indexes_are_sane(request: LoadRequest, base_offset: int, end_offset: int | None) -> bool:
-    """Return whether both indexes can be right; an `end_offset` of None means that it is not known yet."""
+    """Return whether all indexes can be right; an `end_offset` of None means that it is not known yet."""
     size = segment_path(request.directory, base_offset, LOG_SUFFIX).stat().st_size
     relative_end = INT32_MAX + 1 if end_offset is None else end_offset - base_offset
     offset_path = segment_path(request.directory, base_offset, INDEX_SUFFIX)
@@ -338,6 +360,12 @@ def _indexes_are_sane(request: LoadRequest, base_offset: int, end_offset: int | 
                 problem = f"{offset_path.name} ends with {offset_entry}, the segment has {size} bytes"
             elif time_entry and not (0 <= time_entry[1] < relative_end and time_entry[0] >= 0 and size):
                 problem = f"{time_path.name} ends with {time_entry}, the segment has {size} bytes"
+            else:
+                problem = problem_in_transaction_index(
+                    segment_path(request.directory, base_offset, TRANSACTION_INDEX_SUFFIX),
+                    base_offset,
+                    base_offset + relative_end,
+                )
     except FileNotFoundError as error:
         problem = f"{error.filename} is missing"
     if problem:

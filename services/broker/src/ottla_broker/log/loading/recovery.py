@@ -6,6 +6,8 @@ acknowledged records. Then the original file is kept as `<base offset>.log.corru
 from it, the log is noted as one that lacks records (`lost_records.py`), and the segment is written anew with all
 that is valid. Damaged bytes are never passed on, and every
 loss is logged with its offsets.
+
+The transaction index is made anew later, as it needs to know the log before the segment (`producer_loading.py`).
 """
 
 import os
@@ -58,6 +60,7 @@ class SegmentRecovery:
         damage: stretches that were cut out, or off the end.
         corrupt_copy: where the original file is kept, if anything was cut out.
         epochs: the batches' leader epochs.
+        has_markers: whether transactions may have ended in it.
     """
 
     next_offset: int
@@ -65,6 +68,7 @@ class SegmentRecovery:
     damage: tuple[Damage, ...]
     corrupt_copy: Path | None
     epochs: tuple[EpochRun, ...]
+    has_markers: bool
 
 
 class _Rebuild:
@@ -79,11 +83,13 @@ class _Rebuild:
         )
         self.next_offset = base_offset
         self.epochs = EpochRuns()
+        self.has_markers = False
 
     def add(self, header: RecordBatchHeader) -> None:
         """Take in the next valid batch."""
         self.indexes.add(header)
         self.epochs.add(header)
+        self.has_markers = self.has_markers or header.is_control
         self.next_offset = header.next_offset
 
 
@@ -123,7 +129,8 @@ def recover_segment(
     rebuild.indexes.finish()
     _report(path, damage, corrupt_copy)
     size_bytes = rebuild.indexes.position
-    return SegmentRecovery(rebuild.next_offset, size_bytes, tuple(damage), corrupt_copy, tuple(rebuild.epochs))
+    epochs = tuple(rebuild.epochs)
+    return SegmentRecovery(rebuild.next_offset, size_bytes, tuple(damage), corrupt_copy, epochs, rebuild.has_markers)
 
 
 def _scan_into(rebuild: _Rebuild, damage: list[Damage], findings: Iterable[FoundBatch | DamagedBytes]) -> None:

@@ -21,9 +21,6 @@ from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_broker.log.producers.producer_snapshot import SNAPSHOT_SUFFIX
 from ottla_broker.log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
 
-_STATIC_SUFFIXES: Final = frozenset({SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX})
-"""Files that are written once, and whose size only the directory tells."""
-
 PIECES_MAX: Final = 256
 """Pieces that are copied before the event loop is asked whether to go on."""
 
@@ -131,12 +128,14 @@ def files_of(log: PartitionLog) -> dict[str, int]:
     first_offset = log.first_segment_offset
     for entry in os.scandir(log.directory):
         stem, dot, suffix = entry.name.partition(".")
-        if dot + suffix in _STATIC_SUFFIXES and stem.isdigit() and int(stem) >= first_offset:
+        if dot + suffix == SNAPSHOT_SUFFIX and stem.isdigit() and int(stem) >= first_offset:
             found[entry.name] = entry.stat().st_size
     for segment in log.segments:
         segment.write_indexes()
         found[segment.path(INDEX_SUFFIX).name] = segment.offset_index.size_bytes
         found[segment.path(TIME_INDEX_SUFFIX).name] = segment.time_index.size_bytes
+        if segment.transaction_index.has_file:
+            found[segment.path(TRANSACTION_INDEX_SUFFIX).name] = segment.transaction_index.size_bytes
         found[segment.path(LOG_SUFFIX).name] = segment.size_bytes
     return found
 

@@ -17,11 +17,13 @@ from typing import Final, Protocol
 
 import structlog
 
+from ottla_broker.log.compaction.cleaned_transactions import AbortedRange
 from ottla_broker.log.compaction.compaction import Assessment, CompactionFacts, CompactionSegment, assess
 from ottla_broker.log.compaction.segment_cleaning import CleanedSegment, CleaningJob
 from ottla_broker.log.flushing.flush import LogFlush
 from ottla_broker.log.partition.local_log import LocalLog
 from ottla_broker.log.partition.log_reader import LogReader
+from ottla_broker.log.partition.log_transactions import LogTransactions
 from ottla_broker.log.producers.producer_state import ProducerStates
 from ottla_broker.log.segments.segment import LogSegment
 from ottla_broker.log.segments.segment_list import SegmentList
@@ -63,8 +65,8 @@ class Compactable(Protocol):
     segments: SegmentList
     log_start_offset: int
     log_end_offset: int
-    high_watermark: int
     producers: ProducerStates
+    transactions: LogTransactions
 
 
 class LogCompaction:
@@ -130,7 +132,7 @@ class LogCompaction:
             first_dirty_offset=self.first_dirty_offset,
             log_start_offset=log.log_start_offset,
             log_end_offset=log.log_end_offset,
-            high_watermark=log.high_watermark,
+            last_stable_offset=log.transactions.last_stable_offset,
             recovery_point=self._flush.recovery_point,
         )
 
@@ -142,7 +144,7 @@ class LogCompaction:
                 self._flush.start(end)
 
     def begin(self, assessment: Assessment, limits: RoundLimits, now_ms: int) -> "CompactionRound":
-        """Return a round over what an assessment of this moment says may be cleaned."""
+        """Return a round over what an assessment of this moment says may be cleaned; raises OSError."""
         log = self._log
         config = log.config
         segments = [segment for segment in log.segments if segment.base_offset < assessment.end_offset]
@@ -157,6 +159,13 @@ class LogCompaction:
             segment_index_bytes=config.segment_index_bytes,
             index_interval_bytes=config.index_interval_bytes,
             last_offsets={entry.producer_id: entry.last_offset for entry in log.producers if entry.last_offset >= 0},
+            last_markers={
+                entry.producer_id: entry.producer_epoch for entry in log.producers if entry.last_offset < 0
+            },
+            aborted_beyond=[
+                AbortedRange(*entry[1:])
+                for entry in log.transactions.aborted_entries(assessment.end_offset, assessment.end_offset)
+            ],
             map_bytes=limits.map_bytes,
             map_load_factor=limits.map_load_factor,
             buffer_bytes=limits.buffer_bytes,

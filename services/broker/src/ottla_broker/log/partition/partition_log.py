@@ -28,15 +28,19 @@ from ottla_broker.log.partition.local_log import LocalLog
 from ottla_broker.log.partition.log_compaction import LogCompaction
 from ottla_broker.log.partition.log_reader import LogReader
 from ottla_broker.log.partition.log_removal import LogRemoval
+from ottla_broker.log.partition.log_transactions import Aborted, LogTransactions
 from ottla_broker.log.partition.truncation import LogTruncation
 from ottla_broker.log.producers.producer_snapshot import snapshot_offsets, snapshot_path, write_snapshot
-from ottla_broker.log.producers.producer_state import ProducerEntry
+from ottla_broker.log.producers.producer_state import ProducerBatch, ProducerEntry, carries_sequence
+from ottla_broker.log.producers.verification import VerificationGuard
 from ottla_broker.log.segments.log_slice import LogSlice
 from ottla_core.errors import DuplicateSequenceNumber, KafkaError, KafkaStorageError, OffsetOutOfRange
 from ottla_core.topic_config import TopicConfig
+from ottla_core.wire.control_records import TransactionMarker
 from ottla_core.wire.record_batch import (
     INT32_MAX,
     NO_TIMESTAMP,
+    TRANSACTIONAL_FLAG,
     Buffer,
     parse_header,
     placed_batch,
@@ -64,13 +68,14 @@ class PartitionLog:
         compaction: how far the log is compacted.
         may_have_gap: see `LoadedLog`.
         truncation: what is to be done before and after a truncation.
+        transactions: which of them may go on, which have ended, and what readers are told of them.
     """
 
     __slots__ = (
         "_client_batches", "_errors", "_flush", "_load", "_local", "_reader", "_removal",
         "compaction", "config", "directory", "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset",
         "looks_into_records", "lost_from", "may_have_gap", "may_lack_end", "producers", "segments", "topic_id",
-        "topic_partition", "truncation",
+        "topic_partition", "transactions", "truncation",
     )  # fmt: skip
 
     def __init__(
@@ -88,6 +93,7 @@ class PartitionLog:
         self.may_lack_end = False
         self.leader_epochs = loaded.leader_epochs
         self.producers = loaded.producers
+        self.transactions = LogTransactions(self)
         self._load = request
         self._local = LocalLog(request.directory, loaded.segments, request.config, request.open_files, background)
         self._reader = LogReader(loaded.segments)
@@ -167,6 +173,8 @@ class PartitionLog:
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         looked_into: LookedInto | None = None,
+        verification: VerificationGuard | None = None,
+        transaction_version: int | None = None,
     ) -> AppendResult:
         """Append a batch of a client or a coordinator.
 
@@ -176,6 +184,8 @@ class PartitionLog:
             now_ms: the clock.
             origin: who has made the batch.
             looked_into: what `look_into` returned for it.
+            verification: the guard with which a client's batch may begin a transaction.
+            transaction_version: of the transaction that a marker ends.
 
         Raises:
             KafkaError: the batch breaks a rule or a sequence, or the disk refuses it. The log is as before.
@@ -188,9 +198,16 @@ class PartitionLog:
             header, view = self._client_batches.prepared(view, header, origin, looked_into)
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
-        producer_id = header.producer_id
+        producer_id, is_transactional = header.producer_id, header.attributes & TRANSACTIONAL_FLAG
+        marker: TransactionMarker | None = None
         if producer_id >= 0:
-            original = self.producers.check(header)
+            original: ProducerBatch | None = None
+            if not is_transactional:
+                original = self.producers.check(header)
+            elif origin is AppendOrigin.CLIENT:
+                original = self.transactions.check_client_batch(header, verification)
+            else:
+                original, marker = self.transactions.check_coordinator_batch(view, header, transaction_version)
             if original is not None:
                 append_time = NO_TIMESTAMP if keeps_timestamps else original.timestamp
                 return AppendResult(
@@ -203,15 +220,21 @@ class PartitionLog:
         if leader_epoch != self.leader_epochs.latest:
             self.leader_epochs.assign(leader_epoch, base_offset)
         self.log_end_offset = last_offset + 1
-        if producer_id >= 0:
+        if is_transactional:
+            self.transactions.batch_written(header, marker, last_offset, timestamp, now_ms)
+        elif producer_id >= 0:
             self.producers.record(header, last_offset, timestamp, now_ms)
         return AppendResult(base_offset, last_offset, append_time, self.log_start_offset, False)
+
+    def void_verifications(self) -> None:
+        """Make all guards of transactions void, as what was open when they were taken may have ended elsewhere."""
+        self.transactions.verifications.void_all()
 
     def has_batch(self, records: Buffer) -> bool:
         """Return whether a batch of an idempotent producer is in the log already."""
         try:
             header = parse_header(records)
-            return header.producer_id >= 0 and self.producers.check(header) is not None
+            return carries_sequence(header) and self.producers.check(header) is not None
         except DuplicateSequenceNumber:
             return True
         except KafkaError:
@@ -248,10 +271,15 @@ class PartitionLog:
             self.segments.active.append_run(run.batches, run.headers, self.config.index_interval_bytes)
         except OSError as error:
             raise self._refused_append(error) from error
+        batches, position = run.batches, 0
         for header in run.headers:
             if header.leader_epoch > self.leader_epochs.latest:
                 begin_epoch(self, self._flush, header.leader_epoch, header.base_offset)
-            self.producers.replay(header, now_ms)
+            if header.attributes & TRANSACTIONAL_FLAG:
+                self.transactions.replay(header, batches, position, now_ms)
+            else:
+                self.producers.replay(header, now_ms)
+            position += header.size_bytes
         self.log_end_offset = run.end_offset
 
     def _write(
@@ -328,6 +356,33 @@ class PartitionLog:
             )
         except OSError as error:
             raise self._errors.of("read", error) from error
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to where readers of committed records may read; see `LogTransactions`."""
+        if not self.producers.transactions.may_be_unstable:
+            return self.high_watermark
+        return self.transactions.last_stable_offset
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[Aborted]:
+        """Return producer id and first offset of the aborted transactions that a reader of a range has to know.
+
+        They are in the order of their first offsets. The range has to lie below the last stable offset.
+
+        Raises:
+            KafkaStorageError: the disk failed.
+        """
+        with self._errors.told("read"):
+            return self.transactions.aborted(start_offset, end_offset)
+
+    def aborted_in(self, offset: int, records: LogSlice) -> list[Aborted]:
+        """Return the same for what a read from an offset has just returned.
+
+        Raises:
+            KafkaStorageError: the disk failed.
+        """
+        with self._errors.told("read"):
+            return self.transactions.aborted_in(offset, records)
 
     def contiguous_end(self, offset: int) -> int:
         """Return up to where the log has every offset from one on, or that is known so far; itself in a gap.
@@ -438,7 +493,8 @@ class PartitionLog:
     # Producers
 
     def expire_producers(self, now_ms: int) -> int:
-        """Forget producers that have been silent too long; return how many."""
+        """Forget producers that have been silent too long, and guards that nobody uses; return how many producers."""
+        self.transactions.verifications.sweep()
         return self.producers.expire(now_ms, self._load.producer_expiration_ms)
 
     def active_producers(self) -> list[ProducerEntry]:

@@ -26,6 +26,7 @@ from ottla_broker.log.producers.producer_state import (
 from ottla_broker.log.segments.segment_list import SegmentList
 from ottla_broker.log.segments.segment_scan import walk_headers
 from ottla_core.errors import CorruptMessage
+from ottla_core.wire.record_batch import NO_SEQUENCE
 
 _NEAR_BYTES: Final = 256 * 1024
 """A producer that wrote last before so many bytes is not searched for: most clients that are gone are among those,
@@ -58,9 +59,14 @@ class _Refill:
 
     @property
     def is_complete(self) -> bool:
-        """Whether there is nothing more to find; sequence 0 is the epoch's first, but for once in 2^31 records."""
+        """Whether there is nothing more to find; sequence 0 is the epoch's first, but for once in 2^31 records.
+
+        A transaction's offsets in a group's topic have no sequence, and are looked for by nobody.
+        """
         first = self.found[0] if self.found else self.entry.batches[0]
-        return first.first_sequence == 0 or len(self.found) >= RETAINED_BATCHES - 1
+        return (
+            first.last_sequence == NO_SEQUENCE or first.first_sequence == 0 or len(self.found) >= RETAINED_BATCHES - 1
+        )
 
     def prepend(self, earlier: Iterable[ProducerBatch]) -> None:
         """Put batches before the ones found so far, as many as are of use."""

@@ -6,8 +6,12 @@ long as it takes to walk up to a whole segment: seconds, if its batches are smal
 No file says when a producer's last batch was written, but it was no later than its segment was. So the producer
 counts as heard of then. Where that segment has been deleted, only the times of the records count: nothing is there
 that could be written twice, and a producer that is gone must not be kept from start to start.
+
+The same walk finds the aborted transactions of segments whose transaction index a recovery has to make anew.
 """
 
+from collections import defaultdict
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final
 
@@ -15,14 +19,20 @@ import structlog
 
 from ottla_broker.log.producers.producer_history import refill_batches
 from ottla_broker.log.producers.producer_snapshot import decode_snapshot, snapshot_offsets, snapshot_path
-from ottla_broker.log.producers.producer_state import ProducerStates
+from ottla_broker.log.producers.producer_state import EndedTransaction, ProducerStates
+from ottla_broker.log.segments.segment import LogSegment
 from ottla_broker.log.segments.segment_list import SegmentList
+from ottla_broker.log.segments.stored_markers import marker_in_segment
+from ottla_broker.log.segments.transaction_index import AbortedTransaction
 from ottla_core.errors import CorruptMessage
 from ottla_core.promotion import PROMOTION_LEAP
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.record_batch import NO_LEADER_EPOCH
 
 _logger: Final = structlog.get_logger("log.loading")
+
+OnEnded = Callable[[LogSegment, EndedTransaction], None]
+"""Told of each transaction that ends, and of the segment that has its marker."""
 
 
 def load_producers(
@@ -47,6 +57,16 @@ def read_producers(
         OSError: the disk failed.
         CorruptMessage: a batch is damaged.
     """
+    producers, replay_from = _newest_snapshot(topic_partition, directory, segments, offset, log_end_offset)
+    _replay(producers, segments, replay_from, offset)
+    _note_when_written(producers, segments)
+    return producers
+
+
+def _newest_snapshot(
+    topic_partition: TopicPartition, directory: Path, segments: SegmentList, offset: int, log_end_offset: int
+) -> tuple[ProducerStates, int]:
+    """Return the producers of the newest usable snapshot up to an offset, and which offset it is of."""
     producers = ProducerStates(topic_partition)
     replay_from = segments[0].base_offset
     for snapshot_offset in reversed(snapshot_offsets(directory)):
@@ -61,9 +81,50 @@ def read_producers(
         replay_from = snapshot_offset
         refill_batches(producers, segments, snapshot_offset, log_end_offset)
         break
-    _replay(producers, segments, replay_from, offset)
-    _note_when_written(producers, segments)
-    return producers
+    return producers, replay_from
+
+
+def rebuild_transaction_indexes(
+    topic_partition: TopicPartition,
+    directory: Path,
+    segments: SegmentList,
+    recovered: Collection[int],
+    *,
+    log_end_offset: int,
+) -> None:
+    """Make the transaction indexes of recovered segments anew.
+
+    Until this is done the former ones stay, so that a crash on the way does not leave segments without their aborts
+    that no later recovery would look at.
+
+    Args:
+        topic_partition: whose log it is.
+        directory: where it is.
+        segments: all segments, recovered.
+        recovered: the base offsets of those that were recovered.
+        log_end_offset: the log's end.
+
+    Raises:
+        OSError: the disk failed.
+        CorruptMessage: a batch is damaged.
+    """
+    aborted: defaultdict[int, list[AbortedTransaction]] = defaultdict(list)
+
+    def note(segment: LogSegment, ended: EndedTransaction) -> None:
+        if segment.base_offset in recovered and not ended.is_commit:
+            aborted[segment.base_offset].append(aborted_entry(ended))
+
+    first = min(recovered)
+    producers, replay_from = _newest_snapshot(topic_partition, directory, segments, first, log_end_offset)
+    _replay(producers, segments, replay_from, log_end_offset, note)
+    for segment in segments:
+        if segment.base_offset in recovered:
+            segment.replace_transaction_index(aborted[segment.base_offset])
+
+
+def aborted_entry(ended: EndedTransaction) -> AbortedTransaction:
+    """Return the index entry of a transaction that was aborted."""
+    return AbortedTransaction(0, ended.producer_id, ended.first_offset, ended.marker_offset, ended.last_stable_offset)
 
 
 def remove_snapshots(directory: Path, segments: SegmentList, log_end_offset: int) -> None:
@@ -88,20 +149,28 @@ def remove_snapshots(directory: Path, segments: SegmentList, log_end_offset: int
                 path.unlink()
 
 
-def _replay(producers: ProducerStates, segments: SegmentList, from_offset: int, end_offset: int) -> None:
+def _replay(
+    producers: ProducerStates,
+    segments: SegmentList,
+    from_offset: int,
+    end_offset: int,
+    on_ended: OnEnded | None = None,
+) -> None:
     if from_offset >= end_offset:
         return
     number = segments.number_for(from_offset)
     latest_epoch = _last_epoch_before(segments, number)  # the first batch may be one behind a promotion
     for segment in list(segments)[number:]:
         start = segment.offset_index.position_for_offset(max(segment.base_offset, from_offset - 1))
-        for _, header in segment.walk(start):
+        for position, header in segment.walk(start):
             if header.last_offset >= end_offset:
                 return
             if header.base_offset >= from_offset:
                 if latest_epoch >= 0 and header.leader_epoch - latest_epoch >= PROMOTION_LEAP:
                     producers.clear()  # those so far are of another cluster
-                producers.replay(header)
+                ended = producers.replay(header, marker=marker_in_segment(segment, position, header))
+                if ended is not None and on_ended is not None:
+                    on_ended(segment, ended)
             latest_epoch = header.leader_epoch
 
 

@@ -26,8 +26,8 @@ _NO_BLOCK: Final = (0, b"")
 
 INT32_MAX: Final = 2**31 - 1
 
-Entry = tuple[int, int]
-"""Two numbers as stored; both ascend from entry to entry."""
+Entry = tuple[int, ...]
+"""Numbers as stored; those that are searched for ascend from entry to entry."""
 
 
 class IndexFile:
@@ -95,8 +95,7 @@ class IndexFile:
         return self._unpack(self._read(number, 1), 0)
 
     def _unpack(self, entries: bytes | bytearray, number: int) -> Entry:
-        first, second = self.ENTRY.unpack_from(entries, number * self.ENTRY.size)
-        return first, second
+        return self.ENTRY.unpack_from(entries, number * self.ENTRY.size)
 
     def last_entry(self) -> Entry | None:
         """Return the newest entry as stored, or None."""
@@ -106,6 +105,14 @@ class IndexFile:
         """Return all entries as stored."""
         written = self._read(0, self._written_count) if self._written_count else b""
         return (self._unpack(written + self._pending, number) for number in range(self.entry_count))
+
+    def raw_entries(self, start: int, count: int) -> bytes:
+        """Return the bytes of up to so many entries from a number on, of at least one if there is any."""
+        if start >= self._written_count:
+            size = self.ENTRY.size
+            first = (start - self._written_count) * size
+            return bytes(self._pending[first : first + count * size])
+        return self._read(start, min(count, self._written_count - start))
 
     def last_number_at_most(self, value: int, column: int) -> int:
         """Return the number of the last entry whose column is at most `value`, or -1."""

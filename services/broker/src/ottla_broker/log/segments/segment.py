@@ -1,4 +1,4 @@
-"""A segment: one `.log` file with its offset index and time index.
+"""A segment: one `.log` file with its offset index and time index, and its aborted transactions if it has any.
 
 A log is a row of segments, of which only the last, the active one, grows. This class knows bytes and batches;
 which segment to ask, and which offsets may be seen, is the log's business. Whatever is kept here about
@@ -13,11 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ottla_broker.log.files.checkpoint_file import TEMPORARY_SUFFIX, sync_directory, sync_file
 from ottla_broker.log.segments.index_file import INT32_MAX
 from ottla_broker.log.segments.offset_index import OffsetIndex
 from ottla_broker.log.segments.segment_file import OpenFiles, SegmentFile, ValidRange
 from ottla_broker.log.segments.segment_scan import walk_headers
 from ottla_broker.log.segments.time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
+from ottla_broker.log.segments.transaction_index import (
+    AbortedTransaction,
+    TransactionIndex,
+    encode_transaction_index,
+)
 from ottla_core.errors import CorruptMessage
 from ottla_core.wire.record_batch import Buffer, RecordBatchHeader
 
@@ -57,6 +63,7 @@ class SegmentCut:
         position: its size afterwards, in bytes.
         offset_entries: entries left in the offset index.
         time_entries: entries left in the time index.
+        transaction_entries: entries left in the transaction index.
         largest: the largest timestamp that is left.
     """
 
@@ -64,6 +71,7 @@ class SegmentCut:
     position: int
     offset_entries: int
     time_entries: int
+    transaction_entries: int
     largest: TimestampOffset
 
 
@@ -75,6 +83,7 @@ class LogSegment:
         size_bytes: bytes of whole batches in the file; what lies beyond is never read.
         offset_index: where batches are.
         time_index: when they were.
+        transaction_index: the aborted transactions whose markers it has.
         created_ms: when the segment was created or opened, for rolling without timestamps.
         roll_jitter_ms: how much earlier than `segment.ms` this segment rolls.
     """
@@ -82,7 +91,7 @@ class LogSegment:
     __slots__ = (
         "_bytes_since_index_entry", "_directory", "_file", "_first_timestamp", "_is_retired", "_largest",
         "_open_files", "_tail_is_dirty", "_valid", "base_offset", "created_ms", "offset_index", "roll_jitter_ms",
-        "size_bytes", "time_index",
+        "size_bytes", "time_index", "transaction_index",
     )  # fmt: skip
 
     def __init__(
@@ -101,6 +110,9 @@ class LogSegment:
         self.roll_jitter_ms = roll_jitter_ms
         self.offset_index = OffsetIndex.open(segment_path(directory, base_offset, INDEX_SUFFIX), base_offset)
         self.time_index = TimeIndex.open(segment_path(directory, base_offset, TIME_INDEX_SUFFIX), base_offset)
+        self.transaction_index = TransactionIndex.open(
+            segment_path(directory, base_offset, TRANSACTION_INDEX_SUFFIX), base_offset
+        )
         self._directory = directory
         self._file: SegmentFile | None = None
         self._is_retired = False
@@ -131,6 +143,8 @@ class LogSegment:
         """
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             _create_file(segment_path(directory, base_offset, suffix))
+        # Aborts of a former segment would hide records of transactions that this one's batches commit.
+        segment_path(directory, base_offset, TRANSACTION_INDEX_SUFFIX).unlink(missing_ok=True)
         segment = cls(
             directory,
             base_offset,
@@ -163,6 +177,7 @@ class LogSegment:
         self._file = None
         self.offset_index.release()
         self.time_index.release()
+        self.transaction_index.release()
 
     def close(self) -> None:
         """Let go of the file until its next use."""
@@ -180,6 +195,7 @@ class LogSegment:
         self._directory = directory
         self.offset_index.path = self.path(INDEX_SUFFIX)
         self.time_index.path = self.path(TIME_INDEX_SUFFIX)
+        self.transaction_index.path = self.path(TRANSACTION_INDEX_SUFFIX)
 
     # Appending
 
@@ -295,6 +311,20 @@ class LogSegment:
         """Write pending index entries; raises OSError."""
         self.offset_index.write_pending()
         self.time_index.write_pending()
+        self.transaction_index.write_pending()
+
+    def replace_transaction_index(self, entries: Sequence[AbortedTransaction]) -> None:
+        """Have a transaction index with these entries, or none if there are none; blocks and raises OSError."""
+        path = self.path(TRANSACTION_INDEX_SUFFIX)
+        if entries:
+            temporary = suffixed(path, TEMPORARY_SUFFIX)
+            temporary.write_bytes(encode_transaction_index(entries))
+            sync_file(temporary)
+            temporary.replace(path)
+            sync_directory(path.parent)
+        else:
+            path.unlink(missing_ok=True)
+        self.transaction_index = TransactionIndex.open(path, self.base_offset)
 
     # Looking up
 
@@ -312,6 +342,12 @@ class LogSegment:
             if header.last_offset >= offset:
                 return position, header
         return None
+
+    def offset_after(self, position: int) -> int | None:
+        """Return an offset that no batch before a position reaches, some batches behind it; None if none is known."""
+        index = self.offset_index
+        number = index.last_number_at_most(position - 1, 1) + 1
+        return self.base_offset + index.entry(number)[0] if number < index.entry_count else None
 
     def last_header(self) -> RecordBatchHeader | None:
         """Return the header of the last batch, or None; raises OSError and CorruptMessage."""
@@ -387,6 +423,7 @@ class LogSegment:
             position=self.size_bytes if found is None else found[0],
             offset_entries=self.offset_index.count_below(offset),
             time_entries=self.time_index.count_below(offset),
+            transaction_entries=self.transaction_index.count_below(offset),
             largest=largest or self.largest_timestamp_below(offset),
         )
 
@@ -394,6 +431,7 @@ class LogSegment:
         """Remove what a plan leaves nothing of; raises OSError."""
         self.offset_index.truncate_to_count(planned.offset_entries)
         self.time_index.truncate_to_count(planned.time_entries)
+        self.transaction_index.truncate_to_count(planned.transaction_entries)
         if planned.position < self.size_bytes:
             self._cut_file(planned.file, planned.position)
         if self.size_bytes == 0:

@@ -9,7 +9,13 @@ from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v12 import request as metadata
 from kio.schema.types import TopicName
 
-from ottla_broker.groups.group_topic import RETRY_SECONDS, GroupTopicCreation
+from ottla_broker.groups.coordinator_topics import (
+    GROUPS,
+    RETRY_SECONDS,
+    TRANSACTIONS,
+    CoordinatorTopic,
+    CoordinatorTopicCreation,
+)
 from ottla_core.clock import SystemClock
 from ottla_core.cluster.controller_rpc.controller_api import CreatedTopic, NewTopic
 from ottla_core.cluster.state.model import ClusterState
@@ -22,6 +28,10 @@ SETTINGS = {
     "offsets.topic.num.partitions": "7",
     "offsets.topic.replication.factor": "2",
     "offsets.topic.segment.bytes": "12345678",
+    "transaction.state.log.num.partitions": "5",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "transaction.state.log.segment.bytes": "1234567",
 }
 WANTED = NewTopic(
     name="__consumer_offsets",
@@ -59,12 +69,12 @@ class Controller:
 class Setting:
     """A creation with everything around it."""
 
-    def __init__(self, state: ClusterState | None = None) -> None:
+    def __init__(self, state: ClusterState | None = None, topic: CoordinatorTopic = GROUPS) -> None:
         self.feed = StatedFeed(state or ClusterState(revision=1))
         self.controller = Controller()
         self.clock = Clock()
         config = broker_of(self.feed, settings=SETTINGS).config
-        self.creation = GroupTopicCreation(config, self.controller, self.feed, self.clock)  # type: ignore[arg-type]
+        self.creation = CoordinatorTopicCreation(topic, config, self.controller, self.feed, self.clock)  # type: ignore[arg-type]
 
     async def finish(self) -> None:
         self.controller.may_answer.set()
@@ -83,6 +93,23 @@ async def test_the_topic_is_what_the_settings_say() -> None:
     await setting.finish()
 
     assert without_ids(setting.controller) == [WANTED]
+
+
+async def test_the_topic_of_transactions_is_compacted_and_never_led_by_who_lacks_records() -> None:
+    setting = Setting(topic=TRANSACTIONS)
+
+    setting.creation.begin()
+    await setting.finish()
+
+    (created,) = without_ids(setting.controller)
+    assert (created.name, created.partition_count, created.replication_factor) == ("__transaction_state", 5, 3)
+    assert created.configs == {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": "2",
+        "segment.bytes": "1234567",
+        "unclean.leader.election.enable": "false",
+    }
 
 
 async def test_one_creation_is_under_way_at_a_time() -> None:
@@ -141,14 +168,14 @@ async def test_closing_gives_up_a_creation() -> None:
     assert setting.creation._task is None
 
 
-async def test_metadata_creates_the_topic_of_groups_in_the_same_shape() -> None:
+async def test_metadata_creates_the_topic_of_groups_in_the_same_shape_and_no_other_before_its_level() -> None:
     controller = Controller()
     controller.error = ErrorCode.invalid_replication_factor
     controller.may_answer.set()
     broker = broker_of(
         StatedFeed(ClusterState(revision=1)), settings=SETTINGS, controller=controller, reconciler=Idle()
     )
-    names = ("__consumer_offsets", "flights")
+    names = ("__consumer_offsets", "__transaction_state", "flights")
     message = metadata.MetadataRequest(
         topics=tuple(metadata.MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in names),
         allow_auto_topic_creation=True,
@@ -159,7 +186,11 @@ async def test_metadata_creates_the_topic_of_groups_in_the_same_shape() -> None:
 
     flights = NewTopic(name="flights", partition_count=1, replication_factor=1, topic_id=ZERO_UUID)
     assert without_ids(controller) == [WANTED, flights]
-    assert {topic.error_code for topic in response.topics} == {ErrorCode.invalid_replication_factor}
+    assert {topic.name: topic.error_code for topic in response.topics} == {
+        "__consumer_offsets": ErrorCode.invalid_replication_factor,
+        "__transaction_state": ErrorCode.unknown_topic_or_partition,
+        "flights": ErrorCode.invalid_replication_factor,
+    }
 
 
 async def test_metadata_says_that_the_topic_is_internal() -> None:

@@ -1,0 +1,1 @@
+"""Transactions of a cluster, as `ottla transaction` and `ottla doctor` see them."""

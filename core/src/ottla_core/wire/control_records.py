@@ -1,0 +1,105 @@
+"""Control batches: the markers that end a transaction in a partition. Pure.
+
+A marker is one record in a batch of its own, which has the control and transactional flags, the transaction's
+producer id and epoch, and no sequence. The record's key is the version of its format and its type, and its value the
+version and the coordinator's epoch. Other types of control records exist (those of Kafka's Raft log); they end
+nothing. Source: Kafka's ControlRecordType and EndTransactionMarker, and `MemoryRecords.withEndTransactionMarker`.
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from ottla_core.errors import InvalidRecord
+from ottla_core.wire.record_batch import Buffer, RecordBatchHeader
+from ottla_core.wire.records import Record, encode_batch, iterate_records
+
+_ABORT: Final = 0
+_COMMIT: Final = 1
+_FORMAT_VERSION: Final = 0
+
+_KEY: Final = struct.Struct(">hh")
+_VALUE: Final = struct.Struct(">hi")
+
+_SECTION_SIZE_BYTES_MAX: Final = 64 * 1024
+"""A control batch that unpacks to more holds no marker of any version; what comes in must not fill the memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionMarker:
+    """The end of a producer's transaction in one partition.
+
+    Attributes:
+        producer_id: the transaction's producer.
+        producer_epoch: its epoch; one greater than that of the records if the epoch was raised at the end.
+        is_commit: whether the records count; they are aborted otherwise.
+        coordinator_epoch: the epoch of the coordinator that decided it, by which a former one's marker is refused.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    coordinator_epoch: int
+
+
+def marker_batch(marker: TransactionMarker, now_ms: int) -> bytes:
+    """Return the batch that ends a transaction, with the base offset 0, which the leader replaces."""
+    record = Record(
+        0,
+        now_ms,
+        _KEY.pack(_FORMAT_VERSION, _COMMIT if marker.is_commit else _ABORT),
+        _VALUE.pack(_FORMAT_VERSION, marker.coordinator_epoch),
+    )
+    return encode_batch(
+        [record],
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        is_transactional=True,
+        is_control=True,
+    )
+
+
+def read_marker(batch: Buffer, header: RecordBatchHeader) -> TransactionMarker | None:
+    """Return the marker that a batch consists of, or None if it is none.
+
+    Data is none, nor is a control batch of another type, or one of which compaction has left only the header. Later
+    versions of the formats may only add to the end, so they are read as the first one.
+
+    Raises:
+        InvalidRecord: the batch has the control flag and several records, or its key or value is too short or has an
+            impossible version.
+        UnsupportedCompressionType: the codec is unknown.
+    """
+    if not header.is_control or not header.record_count:
+        return None
+    if header.record_count != 1:
+        raise InvalidRecord(
+            f"The control batch at offset {header.base_offset} has {header.record_count} records, not 1"
+        )
+    (record,) = iterate_records(batch, header, size_bytes_max=_SECTION_SIZE_BYTES_MAX)
+    kind = _fields(_KEY, record.key, header, "key")
+    if kind not in (_ABORT, _COMMIT):
+        return None
+    coordinator_epoch = _fields(_VALUE, record.value, header, "value")
+    return TransactionMarker(
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        is_commit=kind == _COMMIT,
+        coordinator_epoch=coordinator_epoch,
+    )
+
+
+def _fields(layout: struct.Struct, data: bytes | None, header: RecordBatchHeader, name: str) -> int:
+    if data is None or len(data) < layout.size:
+        size = "no" if data is None else f"only {len(data)}"
+        raise InvalidRecord(
+            f"The {name} of the control record at offset {header.base_offset} has {size} bytes of {layout.size}"
+        )
+    version: int
+    content: int
+    version, content = layout.unpack_from(data)
+    if version < 0:
+        raise InvalidRecord(
+            f"The {name} of the control record at offset {header.base_offset} has the impossible version {version}"
+        )
+    return content

@@ -1,0 +1,369 @@
+"""Sends the markers of transactions to the leaders of their partitions, until each has its own.
+
+A shard stores how a transaction ends, and then hands it over here (`carry_out`). The markers that wait for one broker
+travel together, many in a message and `MESSAGES_IN_FLIGHT_MAX` messages at once. What fails is
+parked and tried again: leaders change, brokers are away, replicas lag. When every partition has its marker, the shard
+is told by a request of the process itself (`MarkersWritten`), and looks again at what it knows, as all of this takes
+time.
+
+A partition of a topic that the cluster state lacks for longer than a view can be out of date has been deleted; its
+marker is dropped. What a shard has forgotten (`forget`) is dropped here; whoever owns it next sends it anew.
+
+What waits here is bounded by the transactional ids of the shards: each has one end at a time.
+"""
+
+import asyncio
+import itertools
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import structlog
+from kio.schema.errors import ErrorCode
+
+from ottla_core.background import start_detached
+from ottla_core.cluster.state.model import NO_LEADER, ClusterState
+from ottla_core.errors import KafkaError
+from ottla_core.shards import GROUP_TOPIC
+from ottla_core.topic_partition import TopicPartition
+from ottla_group_coordinator.markers.internal_request import InternalRequest
+from ottla_group_coordinator.markers.marker_counts import MarkerCounts
+from ottla_group_coordinator.markers.marker_messages import Item, fits, markers_write, take_items
+from ottla_group_coordinator.markers.marker_results import MarkerResult, result_of
+from ottla_group_coordinator.markers.marker_targets import GoneTopics, leader_of
+from ottla_group_coordinator.markers.pending_end import PendingEnd
+from ottla_group_coordinator.runtime.relay_stream import RelayStream, StreamClosed
+from ottla_group_coordinator.runtime.shard_runtime import ShardRuntime
+from ottla_group_coordinator.transactions.effects import SendMarkers
+from ottla_group_coordinator.transactions.requests import MarkersWritten, NumberWanted
+from ottla_group_coordinator.transactions.shard import TransactionShard
+from ottla_proto.gen.ottla import group_relay_pb2 as pb
+
+MESSAGES_IN_FLIGHT_MAX = 4
+"""Messages to one broker that are not answered; what comes meanwhile travels together."""
+
+ANSWER_TIMEOUT_S = 15.0
+"""How long a broker may take; it waits itself for replicas for ten seconds."""
+
+RETRY_PAUSE_S_MIN = 0.02
+RETRY_PAUSE_S_MAX = 0.5
+
+Runtime = ShardRuntime[TransactionShard]
+
+log = structlog.get_logger("markers")
+
+
+class LeaderMoved(StreamClosed):
+    """Another broker leads a partition than the one that was asked."""
+
+
+class Sent(NamedTuple):
+    """A message that is not answered."""
+
+    items: Sequence[Item]
+    numbers: Sequence[int]
+    answer: "asyncio.Future[pb.MarkersWritten]"
+
+
+class MarkerSender:
+    """Everything that is under way.
+
+    Args:
+        state: returns the newest cluster state.
+        stream_of: returns the stream of a broker, or None while it has none.
+        any_stream: returns the stream of some broker, likewise.
+        unknown_topic_grace_s: how long a topic has to be absent to count as deleted: as long as a view may be old.
+
+    Attributes:
+        counts: for metrics.
+    """
+
+    def __init__(
+        self,
+        *,
+        state: Callable[[], ClusterState],
+        stream_of: Callable[[int], RelayStream | None],
+        any_stream: Callable[[], RelayStream | None],
+        unknown_topic_grace_s: float,
+    ) -> None:
+        self.counts = MarkerCounts()
+        self._state = state
+        self._stream_of = stream_of
+        self._any_stream = any_stream
+        self._unknown_topic_grace_s = unknown_topic_grace_s
+        self._pending: dict[Runtime, dict[str, PendingEnd]] = defaultdict(dict)
+        self._runtime_of: dict[PendingEnd, Runtime] = {}
+        self._due: deque[PendingEnd] = deque()
+        self._parked: dict[PendingEnd, None] = {}
+        self._queues: dict[RelayStream, deque[Item]] = defaultdict(deque)
+        self._in_flight: dict[RelayStream, list[Sent]] = defaultdict(list)
+        self._flush: asyncio.Handle | None = None
+        self._retry: asyncio.TimerHandle | None = None
+        self._pause_s = RETRY_PAUSE_S_MIN
+        self._tokens = itertools.count()
+        self._gone = GoneTopics()
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        """Return how many transactions are not complete."""
+        return len(self._runtime_of)
+
+    def carry_out(self, runtime: Runtime, effects: Sequence[SendMarkers]) -> None:
+        """Begin to send markers that a shard has decided on and stored."""
+        for order in effects:
+            former = self._pending[runtime].pop(order.end.transactional_id, None)
+            if former is not None:
+                self._forget(former)
+            pending = PendingEnd(order)
+            self._pending[runtime][order.end.transactional_id] = pending
+            self._runtime_of[pending] = runtime
+            self._make_due(pending)
+
+    def forget(self, runtime: Runtime) -> None:
+        """Send nothing more for a shard that is another's now, or that is loaded again."""
+        for pending in self._pending.pop(runtime, {}).values():
+            self._forget(pending)
+
+    def on_cluster_state(self, former: ClusterState, state: ClusterState) -> None:
+        """Turn to new leaders; a broker that was cut off may never answer."""
+        self._gone.on_cluster_state(former, state)
+        if former.topics is state.topics:
+            return
+        for stream, messages in tuple(self._in_flight.items()):
+            for sent in messages:
+                if not sent.answer.done() and self._has_moved(stream, sent):
+                    sent.answer.set_exception(LeaderMoved("another broker leads a partition"))
+        self._try_again()
+
+    def close(self) -> None:
+        """Send nothing more."""
+        self._is_closed = True
+        for handle in (self._flush, self._retry):
+            if handle is not None:
+                handle.cancel()
+        for messages in self._in_flight.values():
+            for sent in messages:
+                sent.answer.cancel()
+
+    # What is due
+
+    def _make_due(self, pending: PendingEnd) -> None:
+        self._due.append(pending)
+        if self._flush is None and not self._is_closed:
+            self._flush = asyncio.get_running_loop().call_soon(self._send_due)
+
+    def _park(self, pending: PendingEnd) -> None:
+        """Try again in a moment."""
+        self._parked[pending] = None
+        if self._retry is None and not self._is_closed:
+            self._retry = asyncio.get_running_loop().call_later(self._pause_s, self._try_again)
+            self._pause_s = min(2 * self._pause_s, RETRY_PAUSE_S_MAX)
+
+    def _try_again(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        parked, self._parked = self._parked, {}
+        for pending in parked:
+            self._make_due(pending)
+
+    def _send_due(self) -> None:
+        """Hand what is due to the brokers' queues, and send what they have room for."""
+        self._flush = None
+        due, self._due = self._due, deque()
+        for pending in dict.fromkeys(due):
+            if pending.is_void:
+                continue
+            if not pending.missing:
+                self._finish(pending)
+            elif pending.needs_number:
+                self._want_number(pending)
+            else:
+                self._queue(pending)
+        for stream in tuple(self._queues):
+            self._send(stream)
+
+    def _queue(self, pending: PendingEnd) -> None:
+        by_stream: dict[RelayStream, list[TopicPartition]] = defaultdict(list)
+        for partition in pending.due():
+            stream = self._stream_for(pending, partition)
+            if stream is not None:
+                by_stream[stream].append(partition)
+        for stream, partitions in by_stream.items():
+            pending.asked.update(partitions)
+            # In order, as the answer has results by topic and partition.
+            self._queues[stream].append(Item(pending, tuple(sorted(partitions))))
+        if not pending.missing:
+            self._finish(pending)
+        elif pending.due():
+            self._park(pending)
+
+    def _stream_for(self, pending: PendingEnd, partition: TopicPartition) -> RelayStream | None:
+        """Return who is to write a marker, or None while nobody can; drop it if the partition is gone."""
+        state = self._state()
+        leader = leader_of(state, partition)
+        if leader is None:
+            if self._is_deleted(pending, partition):
+                log.info("marker dropped, as the partition is gone", partition=str(partition))
+                pending.missing.discard(partition)
+                self.counts.dropped += 1
+            return None
+        pending.unknown_since_s.pop(partition, None)
+        stream = None if leader == NO_LEADER else self._stream_of(leader)
+        # Any broker passes on what is for a shard of groups.
+        return self._any_stream() if stream is None and partition.topic == GROUP_TOPIC else stream
+
+    def _is_deleted(self, pending: PendingEnd, partition: TopicPartition) -> bool:
+        """Return whether a partition that the cluster state lacks has been deleted.
+
+        It was there when it was added to the transaction. A view that is out of date may not show it yet.
+        """
+        now_s = asyncio.get_running_loop().time()
+        since_s = pending.unknown_since_s.setdefault(partition, now_s)
+        if self._gone.is_missing(self._state(), partition.topic):
+            return False
+        return now_s - since_s >= self._unknown_topic_grace_s
+
+    # To brokers and back
+
+    def _send(self, stream: RelayStream) -> None:
+        queue, in_flight = self._queues[stream], self._in_flight[stream]
+        while queue and len(in_flight) < MESSAGES_IN_FLIGHT_MAX:
+            items = take_items(queue)
+            if not items:
+                break
+            numbers = [item.pending.number for item in items]
+            sent = Sent(items, numbers, stream.write_markers(markers_write(items)))
+            in_flight.append(sent)
+            start_detached("markers", self._answered(stream, sent), broker=stream.broker_id)
+        if not queue:
+            del self._queues[stream]
+        if not in_flight:
+            del self._in_flight[stream]
+
+    async def _answered(self, stream: RelayStream, sent: Sent) -> None:
+        """Take a broker's answer, or go on without one."""
+        results: Sequence[Sequence[int]] | None = None
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                answer = await sent.answer
+            results = [result.error_codes for result in answer.results]
+        except (StreamClosed, TimeoutError) as error:
+            log.info("markers are not answered", broker=stream.broker_id, reason=str(error) or "timeout")
+        except asyncio.CancelledError:
+            if not self._is_closed:
+                raise
+            return
+        finally:
+            self._in_flight[stream].remove(sent)
+            if not self._in_flight[stream]:
+                del self._in_flight[stream]
+        if results is not None and not fits(sent.items, results):
+            log.error("a broker's answer about markers is not about what was asked", broker=stream.broker_id)
+            results = None
+        for position, item in enumerate(sent.items):
+            self._settle(item, sent.numbers[position], None if results is None else results[position])
+        if stream in self._queues:
+            self._send(stream)
+
+    def _settle(self, item: Item, number: int, codes: Sequence[int] | None) -> None:
+        """Take what is known now of the markers of one transaction; codes are None where nobody has answered."""
+        pending = item.pending
+        if pending.is_void:
+            return
+        pending.asked.difference_update(item.partitions)
+        if codes is None:
+            self.counts.repeated += len(item.partitions)
+            pending.in_doubt(item.partitions, number)
+            self._park(pending)
+            return
+        is_parked = False
+        for partition, code in zip(item.partitions, codes, strict=True):
+            is_parked |= self._settle_one(pending, partition, number, code)
+        if is_parked:
+            self._park(pending)
+        else:
+            self._pause_s = RETRY_PAUSE_S_MIN
+        if not pending.missing:
+            self._finish(pending)
+
+    def _settle_one(self, pending: PendingEnd, partition: TopicPartition, number: int, code: int) -> bool:
+        """Take a partition's result; return whether it has to be asked again."""
+        result = result_of(code)
+        if result is MarkerResult.DONE:
+            pending.missing.discard(partition)
+            self.counts.written += 1
+            return False
+        self.counts.repeated += 1
+        if result is MarkerResult.NUMBER_REFUSED:
+            pending.number_refused(number)
+        elif code == ErrorCode.request_timed_out or partition.topic == GROUP_TOPIC:
+            # A broker that passes a marker on to the owner of a shard of groups may give it up on its way.
+            pending.in_doubt((partition,), number)
+        if result is not MarkerResult.AGAIN and not pending.is_warned_of:
+            pending.is_warned_of = True
+            log.warning(
+                "marker refused",
+                partition=str(partition),
+                transactional_id=pending.order.end.transactional_id,
+                error=_name(code),
+                producer=pending.order.end.identity._asdict(),
+                number=number,
+            )
+        return True
+
+    def _has_moved(self, stream: RelayStream, sent: Sent) -> bool:
+        state = self._state()
+        return any(
+            partition.topic != GROUP_TOPIC and leader_of(state, partition) not in {stream.broker_id, NO_LEADER}
+            for item in sent.items
+            for partition in item.partitions
+        )
+
+    # To shards and back
+
+    def _finish(self, pending: PendingEnd) -> None:
+        """Tell the shard that every partition has its marker."""
+        request = MarkersWritten(token=self._token(), message=pending.order.end)
+        self._submit(pending, request, lambda _: self._done(pending))
+
+    def _want_number(self, pending: PendingEnd) -> None:
+        """Have the shard store a later number."""
+
+        def go_on(number: int) -> None:
+            if not pending.is_void:
+                pending.number = number
+                self._make_due(pending)
+
+        self._submit(pending, NumberWanted(token=self._token(), message=pending.wanted_number), go_on)
+
+    def _submit(
+        self, pending: PendingEnd, request: MarkersWritten | NumberWanted, on_answer: Callable[[Any], None]
+    ) -> None:
+        def on_refusal(error: KafkaError) -> None:
+            # Another owner sends all anew. Otherwise the shard is there again in a moment.
+            if not pending.is_void and error.code is not ErrorCode.not_coordinator:
+                self._park(pending)
+
+        self._runtime_of[pending].submit(InternalRequest(request, on_answer, on_refusal))
+
+    def _done(self, pending: PendingEnd) -> None:
+        if pending.is_void:
+            return
+        self._pending[self._runtime_of[pending]].pop(pending.order.end.transactional_id, None)
+        self._forget(pending)
+
+    def _forget(self, pending: PendingEnd) -> None:
+        pending.is_void = True
+        self._runtime_of.pop(pending, None)
+        self._parked.pop(pending, None)
+
+    def _token(self) -> tuple[str, int]:
+        return "markers", next(self._tokens)
+
+
+def _name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"

@@ -1,0 +1,69 @@
+"""The end of one transaction while its markers are on their way. Pure."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from ottla_core.topic_partition import TopicPartition
+from ottla_group_coordinator.transactions.effects import SendMarkers
+from ottla_group_coordinator.transactions.transaction import EPOCH_BUMP_VERSION
+
+NUMBER_STEP_BITS_MAX = 10
+"""A number that is refused again and again is raised by up to 1024 at a time."""
+
+
+@dataclass(slots=True, eq=False)
+class PendingEnd:
+    """One end.
+
+    Attributes:
+        order: what the shard has decided.
+        number: the ownership number that the next markers bear.
+        missing: partitions of which nobody has said that they have the marker.
+        asked: those of them whose leaders have been asked and have not answered.
+        unknown_since_s: since when the cluster state lacks a partition, by the event loop's clock.
+        wanted_number: the least that the next markers may bear, if that is above `number`.
+        refusals: how often a log has refused a number in a row.
+        is_warned_of: whether the log has a line about a marker that was refused.
+        is_void: whether the shard does not wait for it any more.
+    """
+
+    order: SendMarkers
+    number: int = 0
+    missing: set[TopicPartition] = field(default_factory=set)
+    asked: set[TopicPartition] = field(default_factory=set)
+    unknown_since_s: dict[TopicPartition, float] = field(default_factory=dict)
+    wanted_number: int = 0
+    refusals: int = 0
+    is_warned_of: bool = False
+    is_void: bool = False
+
+    def __post_init__(self) -> None:
+        self.number = self.order.ownership_number
+        self.missing = {
+            TopicPartition(topic, index) for topic, indexes in self.order.partitions.items() for index in indexes
+        }
+
+    @property
+    def needs_number(self) -> bool:
+        """Whether the next markers need a later number than the last ones."""
+        return self.wanted_number > self.number
+
+    def number_refused(self, number: int) -> None:
+        """Note that a log has seen a later number than this one, by how much is not known."""
+        if number >= self.number:
+            self.wanted_number = max(self.wanted_number, number + (1 << min(self.refusals, NUMBER_STEP_BITS_MAX)))
+            self.refusals += 1
+
+    def due(self) -> list[TopicPartition]:
+        """Return the partitions to be asked next."""
+        return [partition for partition in self.missing if partition not in self.asked]
+
+    def in_doubt(self, partitions: Collection[TopicPartition], number: int) -> None:
+        """Note that markers with a number may still be written, though nobody waits for them any more.
+
+        Up to transaction version 1 the next transaction of the producer has the same epoch, and such a marker would
+        end it. So the markers that are waited for get a later number: after one of these, a log refuses the
+        others. From version 2 on it is the epoch that tells them apart.
+        """
+        if partitions and self.order.transaction_version < EPOCH_BUMP_VERSION and number >= self.number:
+            self.wanted_number = max(self.wanted_number, number + 1)

@@ -1,0 +1,1 @@
+"""What answers the requests about transactions, one file per API."""
