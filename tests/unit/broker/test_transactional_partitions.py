@@ -104,6 +104,24 @@ def test_no_guard_is_given_to_a_former_epoch(partitions: ReadablePartitions) -> 
 # Reading
 
 
+def test_a_follower_forgets_ended_transactions_though_nobody_reads_there(
+    partitions: ReadablePartitions, tmp_path: Path
+) -> None:
+    leading = ReadablePartitions(tmp_path / "leader")
+    (tmp_path / "leader").mkdir()
+    leader, follower = leading.add(), partitions.add(leads=False)
+    for number in range(5):
+        write(leader, b"a", number)
+        end(leader, commit=True)
+        watermark = follower.log.log_end_offset
+        copied = b"".join(batch for _, batch in read_batches(leader.log, watermark))
+        append_from_leader(
+            follower, copied, leader_epoch=0, high_watermark=watermark, log_start_offset=0, now_ms=NOW_MS
+        )
+    assert follower.log.producers.transactions.kept_count == 1, "of the last one the marker is not replicated"
+    leading.close()
+
+
 def test_who_reads_committed_records_is_told_of_aborts_and_the_last_stable_offset(
     partitions: ReadablePartitions,
 ) -> None:

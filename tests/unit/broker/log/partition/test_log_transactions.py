@@ -196,6 +196,18 @@ def test_a_later_sequence_waits_for_the_lowest_one_that_was_verified(log: Partit
     log.append_as_leader(later, leader_epoch=0, now_ms=NOW_MS, verification=guard)
 
 
+def test_what_is_repeated_late_does_not_keep_out_the_next_transaction(log: PartitionLog) -> None:
+    """The guard that the repetition takes stays, as it is not used; the next transaction goes by the same one."""
+    write(log, b"a", producer=(P, 0, 0))
+    end(log, P, 0, commit=True)
+    guard = log.transactions.begin_verification(P, 0, 0, supports_epoch_bump=False)
+    repeated = transactional_batch(b"a", producer=(P, 0, 0))
+    assert log.append_as_leader(repeated, leader_epoch=0, now_ms=NOW_MS, verification=guard).duplicate
+    following = transactional_batch(b"b", producer=(P, 0, 1))
+    guard = log.transactions.begin_verification(P, 0, 1, supports_epoch_bump=False)
+    log.append_as_leader(following, leader_epoch=0, now_ms=NOW_MS, verification=guard)
+
+
 def test_a_client_writes_no_marker_and_a_coordinator_no_other_control_batch(log: PartitionLog) -> None:
     marker = TransactionMarker(producer_id=P, producer_epoch=0, is_commit=True, coordinator_epoch=0)
     with pytest.raises(InvalidRecord):
@@ -362,6 +374,11 @@ def test_an_abort_is_on_the_disk_before_the_recovery_point_passes_its_marker(
     assert index.stat().st_size == 34
     assert synced.count(index) == 1
     assert log.directory in synced, "the file has just come into being"
+
+    synced.clear()
+    append(log, b"b")
+    log.flush()
+    assert log.directory not in synced, "its name is on the disk"
 
     synced.clear()
     log.truncate_to(1, NOW_MS)

@@ -25,4 +25,5 @@ def test_the_first_unstable_offset_is_that_of_a_plain_list(data: st.DataObject) 
         unstable = [*open_now, *(first for first, marker in ended if marker >= high_watermark)]
         assert transactions.first_unstable_offset(high_watermark) == min(unstable, default=None)
         assert len(transactions) == len(open_now)
+        assert transactions.kept_count <= len(open_now) + sum(marker >= high_watermark for _, marker in ended)
         assert transactions.first_open() == (open_now[min(open_now)] if open_now else None)

@@ -1,5 +1,6 @@
 """The index of aborted transactions against a plain list, whether entries are on the disk or wait."""
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -53,6 +54,17 @@ def test_a_search_finds_what_a_plain_list_has(data: st.DataObject) -> None:
         again = TransactionIndex.open(path, 0)
         assert (again.entry_count, again.has_file) == (len(kept), index.has_file)
         assert again.overlapping(0, 1000)[0] == kept
+
+
+@pytest.mark.parametrize("size_bytes", [0, 20, 34])
+def test_a_file_that_has_become_shorter_fails_the_search(tmp_path: Path, size_bytes: int) -> None:
+    index = TransactionIndex.open(tmp_path / f"{0:020d}.txnindex", 0)
+    for entry in entries_from([(3, 1), (3, 2), (3, 3)]):
+        index.append(entry)
+    index.write_pending()
+    os.truncate(index.path, size_bytes)
+    with pytest.raises(OSError, match="shorter"):
+        index.overlapping(0, 1000)
 
 
 def test_what_cannot_be_right_is_told(tmp_path: Path) -> None:

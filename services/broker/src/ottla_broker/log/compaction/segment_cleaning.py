@@ -328,6 +328,8 @@ class _CleanedFiles:
         )
         self._waiting: list[Buffer] = []
         self._waiting_bytes = 0
+        # Without aborts none is written, and one that a former round could not remove would be swapped in.
+        self._new_path(TRANSACTION_INDEX_SUFFIX).unlink(missing_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._descriptor = os.open(self._new_path(LOG_SUFFIX), flags, 0o644)
 

@@ -31,6 +31,7 @@ from ottla_broker.log.files.shutdown_record import note_failed_fsync
 from ottla_broker.log.flushing.flush_plan import NO_SPACE, Epochs, FlushPlan
 from ottla_broker.log.segments.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from ottla_broker.log.segments.segment_list import SegmentList
+from ottla_broker.log.segments.transaction_index import TransactionIndex
 from ottla_core.errors import KafkaStorageError, NotLeaderOrFollower
 from ottla_core.topic_partition import TopicPartition
 
@@ -321,14 +322,15 @@ class LogFlush:
         ]
         snapshots = tuple(self._snapshots)
         paths = list(snapshots)
-        may_have_new_name = False
+        new_names: list[TransactionIndex] = []
         try:
             for segment in dirty:
                 segment.write_indexes()
                 paths += (segment.path(INDEX_SUFFIX), segment.path(TIME_INDEX_SUFFIX))
                 if segment.transaction_index.has_file:
                     paths.append(segment.path(TRANSACTION_INDEX_SUFFIX))
-                    may_have_new_name = True  # it comes into being with the segment's first abort
+                    if not segment.transaction_index.is_named_for_sure:
+                        new_names.append(segment.transaction_index)
             files = tuple(segment.file() for segment in dirty)
         except OSError as error:
             raise KafkaStorageError(
@@ -348,10 +350,11 @@ class LogFlush:
             paths=tuple(paths),
             snapshots=snapshots,
             sync_names=is_place_dirty
-            or may_have_new_name
+            or bool(new_names)
             or not self.is_settled
             or log.segments.active.base_offset >= self.recovery_point,
             sync_place=is_place_dirty,
+            new_names=tuple(new_names),
             through_offset=through_offset,
             truncation_count=self.truncation_count,
         )
@@ -360,6 +363,8 @@ class LogFlush:
         if plan.sync_place:
             # Not before: of two flushes under way the later one may end first, and move the recovery point.
             self._is_place_dirty = False
+        for index in plan.new_names:
+            index.is_named_for_sure = True
         if self.failure is None and plan.truncation_count == self.truncation_count:
             self.recovery_point = max(self.recovery_point, plan.through_offset)
             self._settled_count = plan.truncation_count

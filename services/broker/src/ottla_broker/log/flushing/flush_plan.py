@@ -9,6 +9,7 @@ from typing import Final
 from ottla_broker.log.files.checkpoint_file import FsyncFailed, sync_descriptor, sync_directory, sync_file
 from ottla_broker.log.files.leader_epoch_checkpoint import EpochEntry, write_leader_epochs
 from ottla_broker.log.segments.segment_file import SegmentFile
+from ottla_broker.log.segments.transaction_index import TransactionIndex
 
 Epochs = tuple[EpochEntry, ...]
 
@@ -29,6 +30,7 @@ class FlushPlan:
         sync_place: whether the directory itself was made or moved and no flush has made that durable yet.
         through_offset: the recovery point afterwards.
         truncation_count: how often the log had been truncated when this was planned.
+        new_names: transaction indexes of which no flush has made the names durable yet.
     """
 
     directory: Path
@@ -39,6 +41,7 @@ class FlushPlan:
     sync_place: bool
     through_offset: int
     truncation_count: int
+    new_names: tuple[TransactionIndex, ...] = ()
 
     def run(self, leader_epochs: Epochs | None) -> None:
         """Do it, and write the epochs unless the file has them; blocks, and raises OSError."""

@@ -30,6 +30,7 @@ from ottla_core.wire.record_batch import (
     TRANSACTIONAL_FLAG,
     Buffer,
     RecordBatchHeader,
+    increment_sequence,
 )
 
 _FLAGS_OFFSET: Final = ATTRIBUTES_OFFSET + 1
@@ -58,10 +59,11 @@ class LogTransactions:
         verifications: the guards of transactions that are being verified.
     """
 
-    __slots__ = ("_log", "verifications")
+    __slots__ = ("_log", "_may_have_aborts", "verifications")
 
     def __init__(self, log: TransactionalLog) -> None:
         self._log = log
+        self._may_have_aborts = any(segment.transaction_index.entry_count for segment in log.segments)
         self.verifications = Verifications()
 
     # Appending
@@ -90,7 +92,12 @@ class LogTransactions:
         Raises:
             InvalidProducerEpoch: a later epoch has been seen.
         """
-        self._log.producers.check_epoch(producer_id, producer_epoch)
+        producers = self._log.producers
+        producers.check_epoch(producer_id, producer_epoch)
+        entry = producers.get(producer_id)
+        if entry is not None and entry.producer_epoch == producer_epoch and entry.has_batch_from(base_sequence):
+            # What is repeated late must not keep out what follows: it is not going to be appended.
+            base_sequence = increment_sequence(entry.last_sequence, 1)
         return self.verifications.begin(
             self._log.topic_partition,
             producer_id,
@@ -174,6 +181,7 @@ class LogTransactions:
     def _note_ended(self, ended: EndedTransaction | None) -> None:
         if ended is not None and not ended.is_commit:
             self._log.segments.active.transaction_index.append(aborted_entry(ended))
+            self._may_have_aborts = True
 
     # Reading
 
@@ -226,11 +234,9 @@ class LogTransactions:
         Raises:
             OSError: the disk failed.
         """
-        segments = self._log.segments
-        number = segments.number_for(offset)
-        if not any(segments[later].transaction_index.entry_count for later in range(number, len(segments))):
+        if not self._may_have_aborts:
             return []
-        return self.aborted(offset, self._end_of(number, records))
+        return self.aborted(offset, self._end_of(self._log.segments.number_for(offset), records))
 
     def _end_of(self, number: int, records: LogSlice) -> int:
         """Return an offset that no record of a slice reaches; it may lie some batches behind them."""

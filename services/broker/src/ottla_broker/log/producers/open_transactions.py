@@ -32,6 +32,11 @@ class OpenTransactions:
     def __len__(self) -> int:
         return len(self._open)
 
+    @property
+    def kept_count(self) -> int:
+        """How many are kept, open and ended."""
+        return len(self._open) + len(self._ended)
+
     def __contains__(self, first_offset: int) -> bool:
         return first_offset in self._open
 
@@ -50,11 +55,16 @@ class OpenTransactions:
         self.may_be_unstable = True
         return next(iter(self._open), marker_offset + 1)
 
-    def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Return where the first transaction begins that is open, or whose marker is not replicated; None if none."""
+    def forget_replicated(self, high_watermark: int) -> None:
+        """Forget the ended transactions whose markers are replicated."""
         ended = self._ended
         while ended and ended[0][0] < high_watermark:
             ended.popleft()
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """Return where the first transaction begins that is open, or whose marker is not replicated; None if none."""
+        self.forget_replicated(high_watermark)
+        ended = self._ended
         undecided = next(iter(self._open), None)
         if not ended:
             self.may_be_unstable = undecided is not None

@@ -123,6 +123,10 @@ class ProducerEntry:
         """Offset of the last record, or -1."""
         return self.batches[-1].last_offset if self.batches else -1
 
+    def has_batch_from(self, base_sequence: int) -> bool:
+        """Return whether a retained batch begins with a sequence number."""
+        return any(batch.first_sequence == base_sequence for batch in self.batches)
+
     def repeated_by(self, header: RecordBatchHeader) -> ProducerBatch | None:
         """Return the retained batch that a batch of this epoch repeats, or None."""
         base_sequence, last_sequence = header.base_sequence, header.last_sequence

@@ -7,6 +7,7 @@ have records below it: there a search may stop. A segment without aborts has no 
 Source: Kafka's AbortedTxn and TransactionIndex.
 """
 
+import errno
 import struct
 from collections.abc import Iterable
 from pathlib import Path
@@ -36,14 +37,17 @@ class TransactionIndex(IndexFile):
 
     Attributes:
         has_file: whether there is a file, if only an empty one.
+        is_named_for_sure: whether the file's name is known to be on the disk, as the file comes into being after its
+            segment.
     """
 
     ENTRY: ClassVar[struct.Struct] = _ENTRY
-    __slots__ = ("has_file",)
+    __slots__ = ("has_file", "is_named_for_sure")
 
     def __init__(self, path: Path, base_offset: int, written_count: int, *, has_file: bool) -> None:
         super().__init__(path, base_offset, written_count)
         self.has_file = has_file
+        self.is_named_for_sure = False
 
     @classmethod
     def open(cls, path: Path, base_offset: int) -> Self:
@@ -77,6 +81,8 @@ class TransactionIndex(IndexFile):
         number = self.count_below(start_offset)
         while number < self.entry_count:
             block = self.raw_entries(number, _READ_ENTRIES)
+            if not block or len(block) % _ENTRY.size:
+                raise OSError(errno.EIO, f"{self.path} has become shorter", str(self.path))
             for entry in _ENTRY.iter_unpack(block):
                 if entry[2] < end_offset:
                     found.append(AbortedTransaction._make(entry))
