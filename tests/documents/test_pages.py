@@ -87,6 +87,15 @@ TYPED = [
         },
     ),
     Page(
+        "docs/transactions.md",
+        shows={
+            ".venv/bin/ottla consume invoices": "two",
+            ".venv/bin/ottla transaction list": r"billing-1.*CompleteCommit",
+            ".venv/bin/ottla transaction describe billing-1": "CompleteCommit",
+            ".venv/bin/ottla transaction find-hanging": "no transaction hangs",
+        },
+    ),
+    Page(
         "docs/operating.md",
         shows={".venv/bin/ottla cluster describe": "broker", ".venv/bin/ottla topic describe orders": "orders"},
     ),
