@@ -14,4 +14,5 @@ def test_a_transaction_may_begin_within_a_second() -> None:
     buffer = io.BytesIO()
     entity_writer(TransactionState)(buffer, state)
     (told, _) = entity_reader(TransactionState)(memoryview(buffer.getvalue()), 0)
+    assert told.transaction_start_time is not None
     assert round(told.transaction_start_time.timestamp() * 1000) == 1_700_000_000_197

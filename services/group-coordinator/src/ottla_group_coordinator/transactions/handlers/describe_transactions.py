@@ -4,7 +4,6 @@ Source: `TransactionCoordinator.handleDescribeTransactions` in Kafka.
 """
 
 from datetime import UTC, datetime, timedelta
-from typing import cast
 
 from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
 from kio.schema.describe_transactions.v0.response import TopicData
@@ -53,4 +52,4 @@ def _describe(shard: TransactionShardState, transactional_id: TransactionalId) -
 
 
 def _time(at_ms: int) -> TZAware:
-    return cast("TZAware", EPOCH + timedelta(milliseconds=at_ms))  # kio's own check takes whole seconds only
+    return EPOCH + timedelta(milliseconds=at_ms)  # not parsed: that takes whole seconds only
