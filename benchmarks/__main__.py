@@ -32,6 +32,7 @@ from benchmarks import (
     spark_cluster,
     sql_start,
     throughput,
+    transaction_arguments,
 )
 from benchmarks.client import BenchmarkFailed, Subject, temporary_topic
 from benchmarks.connections import ConnectionsPlan
@@ -90,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_groups(programs)
     _add_connections(programs)
     secured.add_to(programs)
+    transaction_arguments.add_to(programs)
     _add_failover(programs)
     _add_replication(programs)
     _add_connect(programs)
