@@ -14,6 +14,7 @@ from tests.faults import network
 from tests.faults.fault import Kind
 from tests.faults.mirrors.mirror_trial import run_mirror_trial
 from tests.faults.plan import Outcome, Plan
+from tests.faults.transactions.transaction_trial import TransactionPlan, run_transaction_trial
 from tests.faults.trial import TrialPlan, run_trial
 from tests.support.reference import kafka_jars
 
@@ -34,7 +35,8 @@ def main() -> int:
     outcomes: list[Outcome] = []
     while not outcomes or time.monotonic() - begun_s < options.minutes * 60:
         seed = first + len(outcomes)
-        outcome = (_mirror_trial if options.mirror else _trial)(options, seed, directory / f"seed-{seed}")
+        run = _mirror_trial if options.mirror else _transaction_trial if options.transactions else _trial
+        outcome = run(options, seed, directory / f"seed-{seed}")
         outcomes.append(outcome)
         print(outcome.report() if outcome.problems else outcome.summary(), flush=True)
         if not outcome.problems and not options.keep:
@@ -77,6 +79,20 @@ def _mirror_trial(options: argparse.Namespace, seed: int, directory: Path) -> Ou
     )
 
 
+def _transaction_trial(options: argparse.Namespace, seed: int, directory: Path) -> Outcome:
+    """A trial of one cluster under transactions."""
+    return run_transaction_trial(
+        TransactionPlan(
+            seed=seed,
+            directory=directory,
+            seconds=options.seconds,
+            kinds=frozenset(options.kinds),
+            loopback=options.loopback,
+            secure=options.secure,
+        )
+    )
+
+
 def _draws_java(seed: int) -> bool:
     """Whether Kafka's own clients belong to a seed's load, where they can run."""
     return random.Random(f"Java of {seed}").random() < JAVA_SHARE and kafka_jars.unavailable_reason() is None
@@ -92,6 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--loopback", action="store_true", help="without network namespaces")
     parser.add_argument("--java", action="store_true", help="with Kafka's own clients in the load of all seeds")
     parser.add_argument("--mirror", action="store_true", help="two clusters, mirror workers and a link between them")
+    parser.add_argument("--transactions", action="store_true", help="transactions rather than single records")
     parser.add_argument("--secure", action="store_true", help="with certificates between processes and to etcd")
     parser.add_argument("--keep", action="store_true", help="keep data and logs of trials without problems, too")
     parser.add_argument("--dir", type=Path, help="where data and logs go")

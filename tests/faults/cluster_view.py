@@ -6,10 +6,19 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from typing import TypeVar
 from uuid import UUID
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from ottla_core.cluster.state import codec
 from ottla_core.cluster.state.keys import PartitionKey
@@ -17,13 +26,13 @@ from tests.faults.checker import FinalContents
 from tests.faults.cluster import CLUSTER_NAME, Cluster
 from tests.faults.cluster_files import Settled
 from tests.faults.fault import BROKER
-from tests.faults.history import Content
 from tests.faults.reading import LOST_POSITION, content_of, settings_of_reader
 from tests.faults.state_history import Version
 from tests.faults.topics import COMMON_CONFIGS, KEEPS, PARTITIONS, Keeps, LoadTopic
 from tests.support.clusters.etcd_process import etcd_program
 from tests.support.eventually import NotInTime, eventually
 
+Read = TypeVar("Read")
 ASK_TIMEOUT_S = 5.0
 LOOK_INTERVAL_S = 0.25
 READ_DEADLINE_S = 60.0
@@ -107,15 +116,21 @@ class ClusterView:
 
     def read_everything(self, topics: Sequence[str]) -> FinalContents:
         """Every record of topics of the load, each partition up to the end it has now."""
-        return self.read_partitions([(topic, partition) for topic in topics for partition in range(PARTITIONS)])
+        places = [(topic, partition) for topic in topics for partition in range(PARTITIONS)]
+        return self.read_partitions(places, content_of)
 
     def read_partitions(
-        self, partitions: Iterable[tuple[str, int]], content: Callable[[Message], Content] = content_of
-    ) -> FinalContents:
+        self,
+        partitions: Iterable[tuple[str, int]],
+        content: Callable[[Message], Read],
+        *,
+        isolation: str = "read_committed",
+    ) -> dict[tuple[str, int], list[tuple[int, Read]]]:
         """Every record of partitions, each up to the end it has now; `content` says what a record is."""
-        contents: dict[tuple[str, int], list[tuple[int, Content]]] = {each: [] for each in partitions}
+        contents: dict[tuple[str, int], list[tuple[int, Read]]] = {each: [] for each in partitions}
         left = set(contents)
-        consumer = Consumer(settings_of_reader(self._cluster.bootstrap, "final-reader"))
+        settings = settings_of_reader(self._cluster.bootstrap, "final-reader")
+        consumer = Consumer(settings | {"isolation.level": isolation})
         deadline_s = time.monotonic() + READ_DEADLINE_S
         try:
             consumer.assign([TopicPartition(*each, OFFSET_BEGINNING) for each in contents])
@@ -145,6 +160,19 @@ class ClusterView:
         finally:
             consumer.close()
         return contents
+
+    def end_offsets(self, topics: Iterable[str], *, committed: bool) -> dict[tuple[str, int], int]:
+        """Where all partitions of topics end, for readers of committed records or of all."""
+        metadata = self._admin.list_topics(timeout=ASK_TIMEOUT_S)
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        wanted = {
+            TopicPartition(topic, index): OffsetSpec.latest()  # type: ignore[no-untyped-call]
+            for topic in topics
+            if topic in metadata.topics
+            for index in metadata.topics[topic].partitions
+        }
+        asked = self._admin.list_offsets(wanted, isolation_level=level, request_timeout=ASK_TIMEOUT_S)
+        return {(each.topic, each.partition): future.result().offset for each, future in asked.items()}
 
     def settled(self, *, of: Container[str] | None = None) -> dict[tuple[str, int], Settled]:
         """The replicas and ends of all partitions, or of those of some topics, as consumers see them."""

@@ -68,7 +68,7 @@ class ProducerHistory:
 
     def add(self, lines: Iterable[str]) -> None:
         """Takes over what one producer noted."""
-        for what, *words in _whole_lines(lines):
+        for what, *words in whole_lines(lines):
             if what == ACKNOWLEDGED:
                 topic, partition, key, number, offset = words
                 place = Place(topic, int(partition), int(offset))
@@ -110,7 +110,7 @@ class ReaderHistory:
 
     def add(self, lines: Iterable[str]) -> None:
         """Takes over what it noted."""
-        for what, *words in _whole_lines(lines):
+        for what, *words in whole_lines(lines):
             if what == SEEN:
                 topic, partition, offset, key, number, checksum = words
                 content = Content(key, int(number), int(checksum))
@@ -127,7 +127,8 @@ def line(what: str, *words: object) -> str:
     return "\t".join((what, *(str(word).replace("\t", " ").replace("\n", " ") for word in words))) + "\n"
 
 
-def _whole_lines(lines: Iterable[str]) -> Iterator[list[str]]:
+def whole_lines(lines: Iterable[str]) -> Iterator[list[str]]:
+    """The words of each line that was written to its end."""
     for text in lines:
         if text.endswith("\n"):
             yield text[:-1].split("\t")

@@ -36,6 +36,7 @@ from tests.faults.mirrors.synced_groups import synced_group_problems
 from tests.faults.mirrors.target_progress import COPIED, LINKED, TargetProgress
 from tests.faults.network import LoopbackNetwork, Network, open_network
 from tests.faults.plan import Outcome, Plan
+from tests.faults.reading import content_of
 from tests.faults.state_history import state_problems
 from tests.faults.topics import (
     COMMON_CONFIGS,
@@ -240,7 +241,7 @@ class _MirrorTrial:
             readers={site: load.seen(site) for site in (SOURCE, TARGET)},
             source=self._views[SOURCE].read_everything([topic.name for topic in SOURCE_TOPICS]),
             target=target.read_everything(TARGET_TOPICS),
-            operated=target.read_partitions([*copied, *linked]),
+            operated=target.read_partitions([*copied, *linked], content_of),
             written=dict(self._operators.written),
             maps=self._progress.maps,
         )

@@ -1,0 +1,225 @@
+"""One trial of transactions: a cluster under their load, the faults of a seed, healing, and the verdict.
+
+When all is well again the writers are stopped; what they have left open has to end by its time-out, so that both
+kinds of readers have the same end. Then everything is read in both ways, readers come to the end, and the brokers'
+files are compared.
+"""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from confluent_kafka import KafkaException, Message
+
+from tests.faults.cluster import DISK_BYTES_MIN, Cluster, ClusterSettings
+from tests.faults.cluster_files import all_replica_problems, log_problems
+from tests.faults.cluster_view import ClusterView, partition_versions
+from tests.faults.fault import BROKER, CLIENTS, COORDINATOR, DISK_FAULTS, Kind, Members, id_of
+from tests.faults.hostility import HostileClients
+from tests.faults.injection import Injector, possible_kinds
+from tests.faults.network import LoopbackNetwork, Network, open_network
+from tests.faults.operation_schedule import Operated
+from tests.faults.operators import Operators
+from tests.faults.plan import Outcome, Plan
+from tests.faults.schedule import make_schedule, members_of
+from tests.faults.state_history import state_problems
+from tests.faults.topics import PARTITIONS
+from tests.faults.transactions.transaction_checker import transaction_problems
+from tests.faults.transactions.transaction_history import Contents
+from tests.faults.transactions.transaction_history import Outcome as Ending
+from tests.faults.transactions.transaction_load import READERS, TOPICS, TransactionLoad
+from tests.faults.transactions.transaction_records import TransactionRecord, read_record
+from tests.faults.trial import DISK_BYTES_PER_SECOND, IN_SYNC_DEADLINE_S, READY_DEADLINE_S
+from tests.support.eventually import NotInTime, eventually
+
+FACTOR = 3
+FIRST_TRANSACTIONS = 3
+"""Of each writer, before faults begin and after healing."""
+FLOW_DEADLINE_S = 60.0
+OPEN_DEADLINE_S = 40.0
+"""Longer than any time-out of the load."""
+LOOK_INTERVAL_S = 0.25
+SERVICES: Mapping[str, Mapping[str, str]] = {
+    BROKER: {
+        "transaction.state.log.num.partitions": "4",
+        "transaction.state.log.replication.factor": "3",
+        "transaction.state.log.min.isr": "2",
+    },
+    COORDINATOR: {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionPlan(Plan):
+    """What a trial of transactions is to be.
+
+    Attributes:
+        members: which processes there are, if their number is not to be drawn from the seed.
+    """
+
+    members: Members | None = None
+    services: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def run_transaction_trial(plan: TransactionPlan) -> Outcome:
+    """Runs a trial to its end, and removes all of it but the directory."""
+    begun_s = time.monotonic()
+    plan.directory.mkdir(parents=True)
+    members = plan.members or members_of(plan.seed)
+    names = [*members.all, CLIENTS]
+    with ExitStack() as closing:
+        network: Network = LoopbackNetwork(names) if plan.loopback else open_network(names)
+        closing.callback(network.close)
+        kinds = plan.kinds & possible_kinds(network, is_root=os.geteuid() == 0)
+        operated = Operated(topics=[topic.name for topic in TOPICS], partitions=PARTITIONS, factor=FACTOR)
+        schedule = plan.schedule or make_schedule(
+            plan.seed, members, seconds=plan.seconds, kinds=kinds, operated=operated
+        )
+        (plan.directory / "schedule.txt").write_text(f"seed {plan.seed}\n{schedule}\n")
+        settings = ClusterSettings(
+            programs=plan.programs,
+            services={
+                role: {**SERVICES.get(role, {}), **plan.services.get(role, {})}
+                for role in (*SERVICES, *plan.services)
+            },
+            jumping_clocks=schedule.targets_of(Kind.CLOCK),
+            small_disks=schedule.targets_of(Kind.FULL_DISK),
+            disk_bytes=max(DISK_BYTES_MIN, int(plan.seconds * DISK_BYTES_PER_SECOND)),
+            faulty_disks=frozenset().union(*map(schedule.targets_of, DISK_FAULTS)),
+            secure=plan.secure,
+        )
+        cluster = closing.enter_context(Cluster(plan.directory, network, members, settings))
+        outcome = Outcome(plan.seed, schedule, plan.directory, command="python -m tests.faults --transactions")
+        try:
+            _TransactionTrial(plan, network, cluster, outcome).run()
+        except (AssertionError, OSError, KafkaException) as error:
+            outcome.problems.append(f"the trial came to an end early: {error}")
+        outcome.problems += [*cluster.problems(), *log_problems(cluster.processes)]
+    outcome.took_s = time.monotonic() - begun_s
+    return outcome
+
+
+class _TransactionTrial:
+    """The steps of a trial whose cluster and network exist."""
+
+    def __init__(self, plan: TransactionPlan, network: Network, cluster: Cluster, outcome: Outcome) -> None:
+        self._plan = plan
+        self._network = network
+        self._cluster = cluster
+        self._outcome = outcome
+        self._view = ClusterView(cluster)
+        self._story = plan.directory / "story.txt"
+        addresses = {id_of(name): cluster.kafka_address(name) for name in cluster.members.of(BROKER)}
+        self._operators = Operators(addresses, seed=plan.seed, factor=FACTOR)
+        self._hostile = HostileClients(plan.directory / "load", network, cluster.bootstrap, seed=plan.seed)
+
+    def run(self) -> None:
+        self._tell("start")
+        self._cluster.start()
+        self._view.create_topics(TOPICS, factor=FACTOR)
+        assert not (missing := self._view.wait_in_sync(within_s=IN_SYNC_DEADLINE_S)), missing
+        try:
+            with TransactionLoad(
+                self._plan.directory / "load", self._network, self._cluster.bootstrap, seed=self._plan.seed
+            ) as load:
+                self._wait_for_commits(load, "transactions are committed")
+                self._tell("faults")
+                injector = Injector(self._cluster, self._network, self._operators, self._hostile, self._tell)
+                injector.carry_out(self._outcome.schedule, load.check)
+                self._tell("healing")
+                self._heal(load)
+        finally:
+            self._hostile.close()
+            self._operators.close()
+        self._tell("comparing replicas")
+        partitions = self._view.settled()
+        versions = partition_versions(self._cluster.etcd_endpoints, self._cluster.etcdctl_options())
+        self._outcome.problems += [*state_problems(list(versions)), *self._hostile.problems]
+        self._cluster.stop()
+        self._outcome.problems += all_replica_problems(self._cluster, partitions)
+        self._tell("end")
+
+    def _wait_for_commits(self, load: TransactionLoad, what: str) -> None:
+        """Waits until each writer has committed some transactions more."""
+        before = load.committed_by_writer()
+
+        def all_have() -> bool:
+            self._cluster.look()
+            load.check()
+            time.sleep(LOOK_INTERVAL_S)  # between two looks; there is a deadline
+            now = load.committed_by_writer()
+            return all(now[name] >= before[name] + FIRST_TRANSACTIONS for name in load.writers)
+
+        try:
+            eventually(all_have, what, within_s=FLOW_DEADLINE_S)
+        except NotInTime:
+            now = load.committed_by_writer()
+            told = ", ".join(f"{name}: {before[name]} and then {now[name]}" for name in load.writers)
+            raise AssertionError(f"not every writer goes on when {what}: {told}") from None
+
+    def _heal(self, load: TransactionLoad) -> None:
+        """Waits until all is well again, stops the load, reads everything, and judges it."""
+        outcome = self._outcome
+        self._cluster.wait_ready(within_s=READY_DEADLINE_S)
+        self._operators.finish()
+        missing = self._view.wait_in_sync(within_s=IN_SYNC_DEADLINE_S)
+        outcome.problems += [f"not in sync {IN_SYNC_DEADLINE_S:g} s after healing: {each}" for each in missing]
+        self._operators.look()
+        outcome.problems += self._operators.problems
+        self._wait_for_commits(load, "transactions are committed after healing")
+        self._tell("stopping the load")
+        load.stop_writers()
+        outcome.problems += self._hanging()
+        final = {name: self._read(isolation) for name, isolation in READERS.items()}
+        load.stop_readers(final)
+        written, seen = load.written(), load.seen()
+        committed, everything = (final[name] for name in READERS)
+        outcome.problems += transaction_problems(written, seen, committed, everything)
+        outcome.counts = {
+            **{str(each): written.count_of(each) for each in Ending},
+            "records": sum(map(len, everything.values())),
+            "committed records": sum(map(len, committed.values())),
+            "seen": sum(reader.seen_count for reader in seen),
+            **dict(Counter(f"{name} locked up" for name in load.locked_up)),
+        }
+        (self._plan.directory / "endings.txt").write_text(
+            "".join(f"{count} {why}\n" for why, count in written.endings.most_common())
+        )
+
+    def _hanging(self) -> list[str]:
+        """Partitions in which transactions are open though every time-out is over."""
+        names = [topic.name for topic in TOPICS]
+        hanging: list[str] = []
+
+        def none() -> bool:
+            ends = [self._view.end_offsets(names, committed=committed) for committed in (True, False)]
+            hanging[:] = [
+                f"hanging: {topic}-{index} is undecided from {ends[0][topic, index]} on; it ends at {end}"
+                for (topic, index), end in ends[1].items()
+                if ends[0][topic, index] != end
+            ]
+            time.sleep(LOOK_INTERVAL_S)  # between two looks; there is a deadline
+            return not hanging
+
+        try:
+            eventually(none, "no transaction is open", within_s=OPEN_DEADLINE_S)
+        except NotInTime:
+            return hanging
+        return []
+
+    def _read(self, isolation: str) -> Contents:
+        places = [(topic.name, index) for topic in TOPICS for index in range(PARTITIONS)]
+        return self._view.read_partitions(places, _record_of, isolation=isolation)
+
+    def _tell(self, what: str) -> None:
+        with self._story.open("a") as story:
+            story.write(f"{time.strftime('%H:%M:%S', time.gmtime())} {what}\n")
+
+
+def _record_of(message: Message) -> TransactionRecord:
+    value = message.value()
+    assert isinstance(value, bytes)
+    return read_record(value)
