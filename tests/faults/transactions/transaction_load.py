@@ -3,17 +3,54 @@
 import time
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.faults.load import LoadPrograms, stop_programs
 from tests.faults.network import Network
 from tests.faults.topics import PARTITIONS, Keeps, LoadTopic
+from tests.faults.transactions.chain_checker import Stage
+from tests.faults.transactions.stable_ends import receding_ends
 from tests.faults.transactions.transaction_history import COMMITTED, Contents, IsolatedReaderHistory, WriterHistory
 from tests.support.child_process import ChildProcess
 from tests.support.eventually import NotInTime, eventually
 
 WRITTEN = (LoadTopic("debits", Keeps.EVERYTHING, {}), LoadTopic("credits", Keeps.EVERYTHING, {}))
-TOPICS = WRITTEN
-WRITERS = {"librdkafka": "transactional_writer", "librdkafka-too": "transactional_writer"}
+COPIES = LoadTopic("copies", Keeps.EVERYTHING, {})
+RESULTS = LoadTopic("results", Keeps.EVERYTHING, {})
+TOPICS = (*WRITTEN, COPIES, RESULTS)
+STAGES = (
+    Stage(group="copier", source=WRITTEN[0].name, target=COPIES.name),
+    Stage(group="last-copier", source=COPIES.name, target=RESULTS.name),
+)
+
+
+class WriterProgram(NamedTuple):
+    """A program that writes transactions.
+
+    Attributes:
+        program: of `load_programs`.
+        transactional_id: which another one may have, too; they take it from each other.
+        topics: that it writes, or reads and writes.
+    """
+
+    program: str
+    transactional_id: str
+    topics: tuple[str, ...]
+
+
+_WRITTEN = tuple(topic.name for topic in WRITTEN)
+WRITERS = {
+    "librdkafka": WriterProgram("transactional_writer", "librdkafka", _WRITTEN),
+    "librdkafka-too": WriterProgram("transactional_writer", "librdkafka-too", _WRITTEN),
+    "raw": WriterProgram("raw_transactional_writer", "raw", _WRITTEN),
+    "rival": WriterProgram("raw_transactional_writer", "contested", _WRITTEN),
+    "other-rival": WriterProgram("raw_transactional_writer", "contested", _WRITTEN),
+}
+COPIERS = {
+    "copier": WriterProgram("raw_copier", STAGES[0].group, STAGES[0][1:]),
+    "copiers-rival": WriterProgram("raw_copier", STAGES[0].group, STAGES[0][1:]),
+    "last-copier": WriterProgram("raw_copier", STAGES[1].group, STAGES[1][1:]),
+}
 READERS = {"committed": "read_committed", "everything": "read_uncommitted"}
 CATCH_UP_DEADLINE_S = 20.0
 LOOK_INTERVAL_S = 0.2
@@ -30,18 +67,18 @@ class TransactionLoad(LoadPrograms):
         super().__init__(directory, network)
         self.locked_up: list[str] = []
         where = ["--bootstrap", bootstrap, "--partitions", str(PARTITIONS)]
-        written = [topic.name for topic in WRITTEN]
         self._writers: dict[str, ChildProcess] = {
             name: self._program(
-                program,
+                writer.program,
                 name,
                 [
-                    *(*where, "--topics", *written, "--name", name, "--transactional-id", name),
-                    *("--seed", str(seed * len(WRITERS) + number)),
+                    *(*where, "--topics", *writer.topics, "--name", name),
+                    *("--transactional-id", writer.transactional_id, "--seed", f"{seed}{number}"),
                 ],
             )
-            for number, (name, program) in enumerate(WRITERS.items())
+            for number, (name, writer) in enumerate({**WRITERS, **COPIERS}.items())
         }
+        self._watcher = self._program("stable_end_watcher", "watcher", [*where, "--topics", *_WRITTEN])
         topics = [topic.name for topic in TOPICS]
         self._readers = {
             name: self._program(
@@ -81,9 +118,18 @@ class TransactionLoad(LoadPrograms):
             history.add(notes)
         return history
 
+    def receding_ends(self) -> list[str]:
+        """Where the watcher was told of an end of committed records that goes back."""
+        with self._notes_of(self._watcher.name).open() as notes:
+            return list(receding_ends(notes))
+
     def stop_writers(self) -> None:
-        """Stops them; returns when each has ended its last transaction."""
-        stop_programs(list(self._writers.values()))
+        """Stops those that write of themselves; returns when each has ended its last transaction."""
+        stop_programs([self._writers[name] for name in WRITERS])
+
+    def stop_copiers(self) -> None:
+        """Stops the chain."""
+        stop_programs([self._writers[name] for name in COPIERS])
 
     def stop_readers(self, final: dict[str, Contents]) -> None:
         """Stops them when they have come to the end; one that does not get there begins anew once."""
@@ -94,7 +140,7 @@ class TransactionLoad(LoadPrograms):
                 reader.kill()
                 reader.start()
                 self._comes_to(name, wanted)
-        stop_programs(list(self._readers.values()))
+        stop_programs([*self._readers.values(), self._watcher])
 
     def _comes_to(self, name: str, wanted: dict[tuple[str, int], int]) -> bool:
         def is_there() -> bool:
@@ -110,4 +156,4 @@ class TransactionLoad(LoadPrograms):
 
     @property
     def _programs(self) -> list[ChildProcess]:
-        return [*self._writers.values(), *self._readers.values()]
+        return [*self._writers.values(), *self._readers.values(), self._watcher]

@@ -6,10 +6,11 @@ files are compared.
 """
 
 import os
+import random
 import time
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaException, Message
@@ -27,18 +28,21 @@ from tests.faults.plan import Outcome, Plan
 from tests.faults.schedule import make_schedule, members_of
 from tests.faults.state_history import state_problems
 from tests.faults.topics import PARTITIONS
+from tests.faults.transactions.chain_checker import Stage, chain_problems
 from tests.faults.transactions.transaction_checker import transaction_problems
 from tests.faults.transactions.transaction_history import Contents
 from tests.faults.transactions.transaction_history import Outcome as Ending
-from tests.faults.transactions.transaction_load import READERS, TOPICS, TransactionLoad
+from tests.faults.transactions.transaction_load import READERS, STAGES, TOPICS, WRITTEN, TransactionLoad
 from tests.faults.transactions.transaction_records import TransactionRecord, read_record
 from tests.faults.trial import DISK_BYTES_PER_SECOND, IN_SYNC_DEADLINE_S, READY_DEADLINE_S
+from tests.support.clients.routed_transactions import RoutedTransactions, Unanswered
 from tests.support.eventually import NotInTime, eventually
 
 FACTOR = 3
 FIRST_TRANSACTIONS = 3
 """Of each writer, before faults begin and after healing."""
 FLOW_DEADLINE_S = 60.0
+CHAIN_DEADLINE_S = 60.0
 OPEN_DEADLINE_S = 40.0
 """Longer than any time-out of the load."""
 LOOK_INTERVAL_S = 0.25
@@ -70,9 +74,9 @@ def run_transaction_trial(plan: TransactionPlan) -> Outcome:
     plan.directory.mkdir(parents=True)
     members = plan.members or members_of(plan.seed)
     names = [*members.all, CLIENTS]
-    with ExitStack() as closing:
+    with ExitStack() as held:
         network: Network = LoopbackNetwork(names) if plan.loopback else open_network(names)
-        closing.callback(network.close)
+        held.callback(network.close)
         kinds = plan.kinds & possible_kinds(network, is_root=os.geteuid() == 0)
         operated = Operated(topics=[topic.name for topic in TOPICS], partitions=PARTITIONS, factor=FACTOR)
         schedule = plan.schedule or make_schedule(
@@ -91,7 +95,7 @@ def run_transaction_trial(plan: TransactionPlan) -> Outcome:
             faulty_disks=frozenset().union(*map(schedule.targets_of, DISK_FAULTS)),
             secure=plan.secure,
         )
-        cluster = closing.enter_context(Cluster(plan.directory, network, members, settings))
+        cluster = held.enter_context(Cluster(plan.directory, network, members, settings))
         outcome = Outcome(plan.seed, schedule, plan.directory, command="python -m tests.faults --transactions")
         try:
             _TransactionTrial(plan, network, cluster, outcome).run()
@@ -172,12 +176,19 @@ class _TransactionTrial:
         self._wait_for_commits(load, "transactions are committed after healing")
         self._tell("stopping the load")
         load.stop_writers()
-        outcome.problems += self._hanging()
-        final = {name: self._read(isolation) for name, isolation in READERS.items()}
+        outcome.problems += self._hanging([topic.name for topic in WRITTEN])
+        outcome.problems += self._finish_chain()
+        load.stop_copiers()
+        outcome.problems += self._hanging([topic.name for topic in TOPICS])
+        names = [topic.name for topic in TOPICS]
+        final = {name: self._read(names, isolation) for name, isolation in READERS.items()}
         load.stop_readers(final)
         written, seen = load.written(), load.seen()
         committed, everything = (final[name] for name in READERS)
         outcome.problems += transaction_problems(written, seen, committed, everything)
+        for stage in STAGES:
+            outcome.problems += chain_problems(stage, committed, self._offsets_of(stage))
+        outcome.problems += load.receding_ends()
         outcome.counts = {
             **{str(each): written.count_of(each) for each in Ending},
             "records": sum(map(len, everything.values())),
@@ -189,9 +200,38 @@ class _TransactionTrial:
             "".join(f"{count} {why}\n" for why, count in written.endings.most_common())
         )
 
-    def _hanging(self) -> list[str]:
+    def _finish_chain(self) -> list[str]:
+        """Waits until every stage of the chain has come to the end, the first one first; those that do not."""
+        for stage in STAGES:
+            last = {index: records[-1][0] for (_, index), records in self._read([stage.source]).items() if records}
+
+            def has_finished(stage: Stage = stage, last: dict[int, int] = last) -> bool:
+                time.sleep(LOOK_INTERVAL_S)  # between two looks; there is a deadline
+                offsets = self._offsets_of(stage)
+                return all(offsets[index] > offset for index, offset in last.items())
+
+            try:
+                eventually(has_finished, f"{stage.group} has come to the end", within_s=CHAIN_DEADLINE_S)
+            except NotInTime:
+                return [f"{stage.group} does not come to the end: {self._offsets_of(stage)}, there is {last}"]
+        return []
+
+    def _offsets_of(self, stage: Stage) -> dict[int, int]:
+        """The committed offsets of a stage's group; -1 where it has none, or is about to commit one."""
+        cluster = RoutedTransactions(self._cluster.bootstrap, random.Random(0))
+        with closing(cluster), suppress(Unanswered):
+            return {
+                index: cluster.any(
+                    lambda client, index=index: client.committed_offset(
+                        stage.group, stage.source, stable=True, partition=index
+                    )
+                )[1]
+                for index in range(PARTITIONS)
+            }
+        return dict.fromkeys(range(PARTITIONS), -1)
+
+    def _hanging(self, names: Sequence[str]) -> list[str]:
         """Partitions in which transactions are open though every time-out is over."""
-        names = [topic.name for topic in TOPICS]
         hanging: list[str] = []
 
         def none() -> bool:
@@ -210,8 +250,8 @@ class _TransactionTrial:
             return hanging
         return []
 
-    def _read(self, isolation: str) -> Contents:
-        places = [(topic.name, index) for topic in TOPICS for index in range(PARTITIONS)]
+    def _read(self, names: Sequence[str], isolation: str = "read_committed") -> Contents:
+        places = [(name, index) for name in names for index in range(PARTITIONS)]
         return self._view.read_partitions(places, _record_of, isolation=isolation)
 
     def _tell(self, what: str) -> None:

@@ -34,12 +34,19 @@ class RawClient:
     """One connection to one broker."""
 
     def __init__(
-        self, host: str, port: int, *, receive_buffer_bytes: int | None = None, tls: ssl.SSLContext | None = None
+        self,
+        host: str,
+        port: int,
+        *,
+        receive_buffer_bytes: int | None = None,
+        tls: ssl.SSLContext | None = None,
+        within_s: float = ANSWER_DEADLINE_S,
     ):
+        self._within_s = within_s
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         if receive_buffer_bytes is not None:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
-        self._socket.settimeout(ANSWER_DEADLINE_S)
+        self._socket.settimeout(within_s)
         try:
             self._socket.connect((host, port))
         except OSError:
@@ -51,10 +58,10 @@ class RawClient:
         self._next_correlation_id = 1
 
     @classmethod
-    def to(cls, bootstrap: str) -> Self:
-        """Connects to a `host:port` address."""
+    def to(cls, bootstrap: str, *, within_s: float = ANSWER_DEADLINE_S) -> Self:
+        """Connects to a `host:port` address; `within_s` is for that, and for each answer."""
         host, _, port = bootstrap.partition(",")[0].rpartition(":")
-        return cls(host, int(port))
+        return cls(host, int(port), within_s=within_s)
 
     def send_bytes(self, data: bytes) -> None:
         """Sends bytes as they are.
@@ -70,14 +77,14 @@ class RawClient:
     def send_frame(self, payload: bytes) -> None:
         self.send_bytes(struct.pack(">i", len(payload)) + payload)
 
-    def read_frame(self, *, within_s: float = ANSWER_DEADLINE_S) -> bytes:
+    def read_frame(self, *, within_s: float | None = None) -> bytes:
         """The next response's payload.
 
         Raises:
             Closed: the broker closed the connection instead.
             Silence: it did neither in time.
         """
-        self._socket.settimeout(within_s)
+        self._socket.settimeout(self._within_s if within_s is None else within_s)
         (length,) = struct.unpack(">i", self._read_exactly(4))
         return self._read_exactly(length)
 
@@ -110,7 +117,7 @@ class RawClient:
         self.send_frame(encode_request(request, correlation_id, client_id=client_id))
         return correlation_id
 
-    def ask(self, request: Any, *, within_s: float = ANSWER_DEADLINE_S) -> Any:
+    def ask(self, request: Any, *, within_s: float | None = None) -> Any:
         """Sends one kio request and returns the decoded kio response of the same version."""
         correlation_id = self.send_request(request)
         answered_id, response = decode_response(self.read_frame(within_s=within_s), response_type_of(request))

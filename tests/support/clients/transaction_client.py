@@ -15,7 +15,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
-from tests.support.clients.raw_client import RawClient
+from tests.support.clients.raw_client import ANSWER_DEADLINE_S, RawClient
 from tests.support.messages.record_batches import batch_of, read_values
 
 TRANSACTIONAL = 0x10
@@ -59,8 +59,8 @@ class TransactionClient:
         within_s: how long passing errors may last.
     """
 
-    def __init__(self, bootstrap: str, *, within_s: float = 30.0):
-        self.raw = RawClient.to(bootstrap)
+    def __init__(self, bootstrap: str, *, within_s: float = 30.0, answer_within_s: float = ANSWER_DEADLINE_S):
+        self.raw = RawClient.to(bootstrap, within_s=answer_within_s)
         self.within_s = within_s
 
     def __enter__(self) -> "TransactionClient":
@@ -230,14 +230,16 @@ class TransactionClient:
         version: int = 5,
         generation: int = -1,
         member: str = "",
+        partition: int = 0,
+        settle: bool = True,
     ) -> str:
         """TxnOffsetCommit of one partition."""
         api = "txn_offset_commit"
-        partition = message(
+        offsets = message(
             api,
             version,
             "TxnOffsetCommitRequestPartition",
-            partition_index=0,
+            partition_index=partition,
             committed_offset=offset,
             committed_leader_epoch=-1,
             committed_metadata="",
@@ -253,18 +255,18 @@ class TransactionClient:
             generation_id=generation,
             member_id=member,
             group_instance_id=None,
-            topics=(message(api, version, "TxnOffsetCommitRequestTopic", name=topic, partitions=(partition,)),),
+            topics=(message(api, version, "TxnOffsetCommitRequestTopic", name=topic, partitions=(offsets,)),),
         )
 
         def errors(answer: Any) -> list[str]:
             return [part.error_code.name for each in answer.topics for part in each.partitions]
 
-        return errors(self.settled(lambda: self.raw.ask(request), errors))[0]
+        return errors(self.settled(lambda: self.raw.ask(request), errors, settle=settle))[0]
 
-    def committed_offset(self, group: str, topic: str, *, stable: bool) -> tuple[str, int]:
+    def committed_offset(self, group: str, topic: str, *, stable: bool, partition: int = 0) -> tuple[str, int]:
         """OffsetFetch of one partition."""
         api = "offset_fetch"
-        topics = (message(api, 8, "OffsetFetchRequestTopics", name=topic, partition_indexes=(0,)),)
+        topics = (message(api, 8, "OffsetFetchRequestTopics", name=topic, partition_indexes=(partition,)),)
         request = message(
             api,
             8,
@@ -282,10 +284,10 @@ class TransactionClient:
         ((part,),) = (each.partitions for each in found.topics)
         return part.error_code.name, part.committed_offset
 
-    def read(self, topic: str, *, committed: bool, partition: int = 0) -> dict[str, Any]:
-        """What a consumer sees of a partition: offsets and values, both ends, aborted producers."""
+    def read(self, topic: str, *, committed: bool, partition: int = 0, offset: int = 0) -> dict[str, Any]:
+        """What a consumer sees of a partition from an offset on: offsets and values, both ends, aborted producers."""
         wanted = message(
-            "fetch", 12, "FetchPartition", partition=partition, fetch_offset=0, partition_max_bytes=1 << 20
+            "fetch", 12, "FetchPartition", partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20
         )
         request = message(
             "fetch",

@@ -1,0 +1,52 @@
+"""Asks the leaders again and again where the committed records end, and notes it, until SIGTERM."""
+
+import argparse
+import random
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from tests.faults.history import line
+from tests.faults.transactions.stable_ends import STABLE_END
+from tests.support.clients.routed_transactions import RoutedTransactions, Unanswered
+
+PAUSE_S = 0.05
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--topics", nargs="+", required=True)
+    parser.add_argument("--partitions", type=int, required=True)
+    parser.add_argument("--notes", type=Path, required=True)
+    options = parser.parse_args()
+    ending = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ending.set())
+    cluster = RoutedTransactions(options.bootstrap, random.Random(0))
+    places = [(topic, index) for topic in options.topics for index in range(options.partitions)]
+    with options.notes.open("w") as notes:
+        while not ending.is_set():
+            for topic, partition in places:
+                try:
+                    error, offset = cluster.leader(
+                        topic,
+                        partition,
+                        lambda client, topic=topic, partition=partition: client.end_offset(
+                            topic, committed=True, partition=partition
+                        ),
+                    )
+                except Unanswered:
+                    error, offset = "unanswered", -1
+                if error == "none":
+                    notes.write(line(STABLE_END, topic, partition, offset))
+                else:
+                    cluster.forget(topic, partition)
+            notes.flush()
+            ending.wait(PAUSE_S)
+    cluster.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
