@@ -11,6 +11,7 @@ from typing import Any
 from ottla_core.topic_partition import TopicPartition
 from tests.faults.mirrors.broken_rules import MIRROR_RULES
 from tests.faults.program import main_of
+from tests.faults.transactions.broken_rules import TRANSACTION_RULES
 from tests.support.replaced_rule import replace_rule
 
 
@@ -286,6 +287,7 @@ RULES: dict[str, Callable[[], None]] = {
     "bad-requests-hold-up-the-loop": bad_requests_hold_up_the_loop,
     "one-acknowledgement-before-the-write": one_acknowledgement_before_the_write,
     **MIRROR_RULES,
+    **TRANSACTION_RULES,
 }
 
 

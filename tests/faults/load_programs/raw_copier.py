@@ -8,6 +8,7 @@ import random
 import signal
 import sys
 import threading
+import time
 from typing import Any
 
 from tests.faults.history import Place
@@ -61,11 +62,11 @@ class RawCopier:
                 if positions[index] is None:
                     positions[index] = self._position(index)
                     continue
-                records = self._read(index, positions[index])
+                records, end = self._read(index, positions[index])
                 if not records:
+                    positions[index] = end  # there may be markers only
                     continue
                 found = True
-                end = records[-1][0] + 1
                 outcome = self._transact(producer, index, records, end)
                 if outcome is None:
                     return
@@ -83,20 +84,20 @@ class RawCopier:
             return None
         return max(offset, 0) if error == NONE else None
 
-    def _read(self, index: int, position: int | None) -> list[tuple[int, bytes]]:
+    def _read(self, index: int, position: int | None) -> tuple[list[tuple[int, bytes]], int]:
+        """Some committed records, and the offset behind them."""
         assert position is not None
         try:
-            found = self._cluster.leader(
-                self._source,
-                index,
-                lambda client: client.read(self._source, committed=True, partition=index, offset=position),
+            error, records, end = self._cluster.leader(
+                self._source, index, lambda client: client.read_committed(self._source, index, position)
             )
-        except Unanswered:
+        except Unanswered as unanswered:
+            error, records, end = str(unanswered), [], position
+        if error != NONE:
             self._cluster.forget(self._source, index)
-            return []
-        if found["error"] != NONE:
-            self._cluster.forget(self._source, index)
-        return [each for each in found["records"] if each[0] >= position][: self._chance.randint(1, RECORDS_MAX)]
+            print(time.monotonic_ns(), f"reading {self._source}-{index} at {position}: {error}", flush=True)
+        records = records[: self._chance.randint(1, RECORDS_MAX)]
+        return records, records[-1][0] + 1 if records else end
 
     def _transact(
         self, producer: RawTransactions, index: int, records: list[tuple[int, bytes]], end: int

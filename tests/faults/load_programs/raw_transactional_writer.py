@@ -167,14 +167,12 @@ class RawWriter:
             if error != NONE:
                 return self._cluster.forget(topic, partition)
             begin = max(0, end - TAIL_RECORDS)
-            found = self._cluster.leader(
-                topic,
-                partition,
-                lambda client: client.read(topic, committed=True, partition=partition, offset=begin),
+            _, records, _ = self._cluster.leader(
+                topic, partition, lambda client: client.read_committed(topic, partition, begin)
             )
         except Unanswered:
             return self._cluster.forget(topic, partition)
-        sources = {read_record(value).transaction for offset, value in found["records"] if offset >= begin}
+        sources = {read_record(value).transaction for _, value in records}
         for source in sorted(sources):
             self._notes.read(name, source)
         return None

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.faults.load import LoadPrograms, stop_programs
+from tests.faults.load_programs.group_copier import GROUP
 from tests.faults.network import Network
 from tests.faults.topics import PARTITIONS, Keeps, LoadTopic
 from tests.faults.transactions.chain_checker import Stage
@@ -17,10 +18,12 @@ from tests.support.eventually import NotInTime, eventually
 WRITTEN = (LoadTopic("debits", Keeps.EVERYTHING, {}), LoadTopic("credits", Keeps.EVERYTHING, {}))
 COPIES = LoadTopic("copies", Keeps.EVERYTHING, {})
 RESULTS = LoadTopic("results", Keeps.EVERYTHING, {})
-TOPICS = (*WRITTEN, COPIES, RESULTS)
+SHARES = LoadTopic("shares", Keeps.EVERYTHING, {})
+TOPICS = (*WRITTEN, COPIES, RESULTS, SHARES)
 STAGES = (
     Stage(group="copier", source=WRITTEN[0].name, target=COPIES.name),
     Stage(group="last-copier", source=COPIES.name, target=RESULTS.name),
+    Stage(group=GROUP, source=WRITTEN[1].name, target=SHARES.name),
 )
 
 
@@ -50,6 +53,8 @@ COPIERS = {
     "copier": WriterProgram("raw_copier", STAGES[0].group, STAGES[0][1:]),
     "copiers-rival": WriterProgram("raw_copier", STAGES[0].group, STAGES[0][1:]),
     "last-copier": WriterProgram("raw_copier", STAGES[1].group, STAGES[1][1:]),
+    "member": WriterProgram("group_copier", "member", STAGES[2][1:]),
+    "other-member": WriterProgram("group_copier", "other-member", STAGES[2][1:]),
 }
 READERS = {"committed": "read_committed", "everything": "read_uncommitted"}
 CATCH_UP_DEADLINE_S = 20.0

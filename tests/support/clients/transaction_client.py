@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
 from tests.support.clients.raw_client import ANSWER_DEADLINE_S, RawClient
-from tests.support.messages.record_batches import batch_of, read_values
+from tests.support.messages.record_batches import HEADER_BYTES, batch_of, read_values
 
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
@@ -284,8 +284,30 @@ class TransactionClient:
         ((part,),) = (each.partitions for each in found.topics)
         return part.error_code.name, part.committed_offset
 
-    def read(self, topic: str, *, committed: bool, partition: int = 0, offset: int = 0) -> dict[str, Any]:
-        """What a consumer sees of a partition from an offset on: offsets and values, both ends, aborted producers."""
+    def read(self, topic: str, *, committed: bool, partition: int = 0) -> dict[str, Any]:
+        """What a consumer sees of a partition: offsets and values, both ends, aborted producers."""
+        part = self._fetch(topic, partition, 0, committed=committed)
+        aborted = _aborted(part)
+        return {
+            "error": part.error_code.name,
+            "records": visible_values(bytes(part.records or b""), aborted if committed else []),
+            "high watermark": part.high_watermark,
+            "last stable offset": part.last_stable_offset,
+            "aborted": aborted,
+        }
+
+    def read_committed(self, topic: str, partition: int, offset: int) -> tuple[str, list[tuple[int, bytes]], int]:
+        """Some committed records from an offset on: the error, offsets and values, and where to go on.
+
+        There may be nothing but markers, in which case there are no records, and yet another offset to go on at.
+        """
+        part = self._fetch(topic, partition, offset, committed=True)
+        records = bytes(part.records or b"")
+        values = [each for each in visible_values(records, _aborted(part)) if each[0] >= offset]
+        return part.error_code.name, values, max(offset, end_of_batches(records))
+
+    def _fetch(self, topic: str, partition: int, offset: int, *, committed: bool) -> Any:
+        """The one partition of an answer to Fetch."""
         wanted = message(
             "fetch", 12, "FetchPartition", partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20
         )
@@ -300,17 +322,7 @@ class TransactionClient:
             forgotten_topics_data=(),
         )
         ((part,),) = (each.partitions for each in self.raw.ask(request).responses)
-        aborted = sorted((each.producer_id, each.first_offset) for each in part.aborted_transactions or ())
-        return {
-            "error": part.error_code.name,
-            "records": [
-                (offset, value)
-                for offset, value in visible_values(bytes(part.records or b""), aborted if committed else [])
-            ],
-            "high watermark": part.high_watermark,
-            "last stable offset": part.last_stable_offset,
-            "aborted": aborted,
-        }
+        return part
 
     def end_offset(self, topic: str, *, committed: bool, partition: int = 0) -> tuple[str, int]:
         """ListOffsets of the latest."""
@@ -413,6 +425,24 @@ def read_described(payload: bytes) -> dict[str, Any]:
         number(1)
     found["partitions"] = sorted(topics)
     return found
+
+
+def _aborted(part: Any) -> list[tuple[int, int]]:
+    return sorted((each.producer_id, each.first_offset) for each in part.aborted_transactions or ())
+
+
+def end_of_batches(records: bytes) -> int:
+    """The offset behind all whole batches, markers among them; -1 if there are none."""
+    end = -1
+    position = 0
+    while position + HEADER_BYTES <= len(records):
+        size = int.from_bytes(records[position + 8 : position + 12]) + 12
+        if position + size > len(records):
+            break
+        base_offset = int.from_bytes(records[position : position + 8], signed=True)
+        end = base_offset + int.from_bytes(records[position + 23 : position + 27]) + 1
+        position += size
+    return end
 
 
 def visible_values(records: bytes, aborted: Sequence[tuple[int, int]]) -> list[tuple[int, bytes]]:

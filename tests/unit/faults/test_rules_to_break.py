@@ -12,6 +12,7 @@ import ottla_group_coordinator
 import ottla_mirror
 from tests.faults import broken_rules as of_services
 from tests.faults.mirrors import broken_rules as of_mirrors
+from tests.faults.transactions import broken_rules as of_transactions
 from tests.simulation import broken_rules as of_simulation
 from tests.support.replaced_rule import check_is_rule
 
@@ -31,7 +32,7 @@ def test_a_rule_of_services_is_where_it_is_broken(rule: str, monkeypatch: pytest
         check_is_rule(owner, name, wrong)
         broken.append(name)
 
-    for rules in (of_services, of_mirrors):
+    for rules in (of_services, of_mirrors, of_transactions):
         monkeypatch.setattr(rules, "replace_rule", note)
     of_services.RULES[rule]()
     assert broken
