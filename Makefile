@@ -38,7 +38,7 @@ MINUTES ?= 2
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check check-connect check-plugins check-services check-others check-types check-style \
 	check-imports test test-all test-rules test-simulation test-scenarios test-system \
-	test-wheels test-recovery test-clients test-connect test-spark test-mirror test-documents test-upgrade test-deploy docs faults faults-mirror faults-caught compat bench format stubs clean
+	test-wheels test-recovery test-clients test-connect test-spark test-mirror test-documents test-upgrade test-deploy docs faults faults-mirror faults-transactions faults-caught compat bench format stubs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -151,7 +151,10 @@ faults: setup ## let processes and their network fail, seed after seed: MINUTES=
 faults-mirror: setup ## the same with two clusters, mirror workers and linked topics: MINUTES=60 SEED=1
 	@$(PYTHON) -m tests.faults --mirror --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(SECURE),--secure)
 
-faults-caught: setup ## show that the fault harness notices broken rules (about half an hour, needs root)
+faults-transactions: setup ## the same with transactions: writers, rivals, chains and readers: MINUTES=60 SEED=1
+	@$(PYTHON) -m tests.faults --transactions --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(SECURE),--secure)
+
+faults-caught: setup ## show that the fault harness notices broken rules (about three quarters of an hour, needs root)
 	$(PYTHON) -m pytest -q tests/faults -m broken_rules
 
 compat: setup ## Kafka's own Java tools against Ottla; needs Java 17 and Maven

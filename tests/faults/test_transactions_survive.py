@@ -1,6 +1,6 @@
 """Transactions stay all or nothing, whatever happens to a cluster's processes and their network.
 
-A short run, always with the same faults, of what `python -m tests.faults --transactions --minutes 60` does for long.
+A short run, always with the same faults, of what `make faults-transactions MINUTES=60` does for long.
 `OTTLA_TEST_SEED` is another seed, `OTTLA_TEST_FAULT_SECONDS` how long faults happen.
 """
 
@@ -14,7 +14,7 @@ from tests.faults.transactions.transaction_trial import TransactionPlan, run_tra
 pytestmark = pytest.mark.slow
 
 SEED = int(os.environ.get("OTTLA_TEST_SEED", "2026"))
-SECONDS = float(os.environ.get("OTTLA_TEST_FAULT_SECONDS", "20"))
+SECONDS = float(os.environ.get("OTTLA_TEST_FAULT_SECONDS", "12"))
 
 
 @pytest.mark.requires("network namespaces", "small disk", "faketime")

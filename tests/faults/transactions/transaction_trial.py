@@ -220,14 +220,7 @@ class _TransactionTrial:
         """The committed offsets of a stage's group; -1 where it has none, or is about to commit one."""
         cluster = RoutedTransactions(self._cluster.bootstrap, random.Random(0))
         with closing(cluster), suppress(Unanswered):
-            return {
-                index: cluster.any(
-                    lambda client, index=index: client.committed_offset(
-                        stage.group, stage.source, stable=True, partition=index
-                    )
-                )[1]
-                for index in range(PARTITIONS)
-            }
+            return {index: _offset_of(cluster, stage, index) for index in range(PARTITIONS)}
         return dict.fromkeys(range(PARTITIONS), -1)
 
     def _hanging(self, names: Sequence[str]) -> list[str]:
@@ -257,6 +250,18 @@ class _TransactionTrial:
     def _tell(self, what: str) -> None:
         with self._story.open("a") as story:
             story.write(f"{time.strftime('%H:%M:%S', time.gmtime())} {what}\n")
+
+
+def _offset_of(cluster: RoutedTransactions, stage: Stage, index: int) -> int:
+    """The committed offset of a stage's group in one partition.
+
+    Raises:
+        Unanswered: nobody has told it.
+    """
+    _, offset = cluster.any(
+        lambda client: client.committed_offset(stage.group, stage.source, stable=True, partition=index)
+    )
+    return offset
 
 
 def _record_of(message: Message) -> TransactionRecord:
