@@ -10,19 +10,18 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from kio.schema.errors import ErrorCode
 
-from ottla_core.wire.records import Record, encode_batch
 from tests.support.clients.raw_client import RawClient
 from tests.support.clients.raw_transactions import RawProducer, passing, request
 from tests.support.clusters.doctor import Doctor
 from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.clusters.ottla_command import Ottla
 from tests.support.eventually import eventually
+from tests.support.transactions.planted_transaction import plant
 
 pytestmark = pytest.mark.slow
 
 NONE = ErrorCode.none
 GONE = {ErrorCode.invalid_producer_epoch, ErrorCode.producer_fenced, ErrorCode.invalid_txn_state}
-HOUR_MS = 3_600_000
 _numbers = count()
 
 
@@ -248,19 +247,7 @@ def test_a_hanging_transaction_is_found_and_aborted(tmp_path: Path) -> None:
         eventually(lambda: seen(cluster, "t") == [b"before"], "the record is seen")
         cluster.stop()
 
-        folder = cluster.directory / "broker-1" / "t-0"
-        planted_ms = round(time.time() * 1000) - HOUR_MS
-        record = Record(1, planted_ms, None, b"planted")
-        batch = encode_batch(
-            [record], producer_id=77, producer_epoch=3, base_sequence=0, is_transactional=True, leader_epoch=0
-        )
-        (segment,) = folder.glob("*.log")
-        with segment.open("ab") as file:
-            file.write(batch)
-        for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
-            (folder.parent / name).unlink(missing_ok=True)
-        for snapshot in folder.glob("*.snapshot"):
-            snapshot.unlink()
+        plant(cluster.directory / "broker-1" / "t-0", offset=1, producer_id=77, epoch=3)
         cluster.start()
 
         ottla, doctor = Ottla(cluster.bootstrap), Doctor.of(cluster)
