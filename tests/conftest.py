@@ -16,7 +16,11 @@ import pytest
 import ottla_core  # noqa: F401 - before anything imports gRPC, which it tells to be quiet
 
 pytest.register_assert_rewrite(
-    "tests.support", "tests.compat.cases", "tests.compat.group_cases", "tests.compat.group_crew"
+    "tests.support",
+    "tests.compat.cases",
+    "tests.compat.group_cases",
+    "tests.compat.group_crew",
+    "tests.compat.transaction_cases",
 )
 
 from tests.support.clusters.broker_under_test import BrokerUnderTest, make_topic, running_broker  # noqa: E402
