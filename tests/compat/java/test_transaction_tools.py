@@ -21,6 +21,7 @@ TOPIC = "t"
 PARTITIONS = 2
 PLANTED_ID, PLANTED_EPOCH = 77, 3
 DEADLINE_S = 60.0
+LONG = {"transaction.timeout.ms": 600_000}
 
 
 class Tools(NamedTuple):
@@ -75,7 +76,7 @@ def write(cluster: OttlaCluster, value: str) -> None:
 
 def open_one(cluster: OttlaCluster) -> Producer:
     """A producer in the midst of a transaction."""
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "open"})
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "open", **LONG})
     producer.init_transactions(DEADLINE_S)
     producer.begin_transaction()
     producer.produce(TOPIC, "open", key="k", partition=0)

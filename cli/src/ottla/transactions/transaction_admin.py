@@ -19,6 +19,7 @@ from ottla.transactions.transaction_view import (
     TransactionView,
     hanging,
     overdue,
+    still_open,
 )
 from ottla_core.client.errors import Unreachable
 from ottla_core.topic_partition import TopicPartition
@@ -192,7 +193,8 @@ def hanging_transactions(
     listed = list_transactions(admin, view, producer_ids=producers)
     transactional_ids = {each.producer_id: each.transactional_id for each in listed}
     views = describe_transactions(admin, view, sorted(transactional_ids.values()))
-    return hanging(late, transactional_ids, views)
+    found = hanging(late, transactional_ids, views)
+    return still_open(found, open_transactions(admin, view, {each.partition for each in found}))
 
 
 def end_transaction(admin: ClusterAdmin, view: ClusterView, found: OpenTransaction) -> None:

@@ -87,3 +87,12 @@ def hanging(
         if transactional_id is None or (view is not None and each.partition not in view.partitions):
             hang.append(each)
     return sorted(hang, key=lambda each: (each.partition, each.start_offset))
+
+
+def still_open(found: Iterable[OpenTransaction], now_open: Iterable[OpenTransaction]) -> list[OpenTransaction]:
+    """Return those that are open after their coordinators were asked, too.
+
+    A coordinator forgets a partition once its marker is written there, which may be after the partition was asked.
+    """
+    left = {(each.partition, each.producer_id, each.start_offset) for each in now_open}
+    return [each for each in found if (each.partition, each.producer_id, each.start_offset) in left]

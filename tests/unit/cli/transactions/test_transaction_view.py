@@ -1,6 +1,8 @@
 """Which transactions hang: what is open for too long and belongs to no transaction that a coordinator knows."""
 
-from ottla.transactions.transaction_view import OpenTransaction, TransactionView, hanging, overdue
+from dataclasses import replace
+
+from ottla.transactions.transaction_view import OpenTransaction, TransactionView, hanging, overdue, still_open
 from ottla_core.topic_partition import TopicPartition
 
 FLIGHTS, TRAINS = TopicPartition("flights", 3), TopicPartition("trains", 0)
@@ -46,3 +48,13 @@ def test_one_in_a_partition_that_its_coordinator_does_not_have_hangs() -> None:
 
 def test_of_a_transactional_id_that_goes_meanwhile_nothing_is_said() -> None:
     assert hanging([opened()], {7: "transfer"}, {}) == []
+
+
+def test_one_that_was_ended_while_its_coordinator_was_asked_does_not_hang() -> None:
+    """It was open first; then its marker was written, and its coordinator had no partition any more."""
+    ended = hanging([opened(FLIGHTS), opened(TRAINS)], {7: "transfer"}, {"transfer": known()})
+    assert still_open(ended, [opened(TRAINS, written_ms=5)]) == [opened(TRAINS)]
+
+
+def test_another_transaction_of_the_same_producer_is_another_one() -> None:
+    assert still_open([opened()], [replace(opened(), start_offset=11)]) == []
