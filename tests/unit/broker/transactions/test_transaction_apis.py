@@ -206,6 +206,17 @@ async def test_all_partitions_are_added_or_none() -> None:
     assert relay.asked == []
 
 
+async def test_a_topic_that_follows_another_cluster_is_not_added() -> None:
+    state = state_of()
+    flights = state.topics["flights"]
+    first, second = flights.partitions
+    linked = replace(flights, partitions=(replace(first, link=UUID(int=9)), second))
+    broker, relay = setting(refusing(NONE), replace(state, topics={**state.topics, "flights": linked}))
+    answer = await ask(broker, add_partitions(("flights", (0, 1))))
+    assert codes_in(answer) == [ErrorCode.policy_violation, NOT_ATTEMPTED]
+    assert relay.asked == []
+
+
 async def test_questions_of_brokers_about_several_transactions_go_to_each_ones_coordinator() -> None:
     broker, relay = setting(partition_codes(ErrorCode.transaction_abortable))
     topics = ({"name": "flights", "partitions": (0, 1)},)

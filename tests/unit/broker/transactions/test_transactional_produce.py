@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from kio.index import load_request_schema
@@ -157,6 +158,16 @@ async def test_what_the_coordinator_refuses_is_not_in_the_log_and_told_as_the_cl
     leader = Leader(tmp_path, partition_codes(code))
     assert await leader.produce(batch(), version=version) == [told]
     assert leader.values() == []
+
+
+@pytest.mark.parametrize("version", [OLD, IMPLICIT])
+async def test_a_partition_that_follows_another_cluster_is_not_added(tmp_path: Path, version: int) -> None:
+    leader = Leader(tmp_path, partition_codes(NONE))
+    linked = leader.partitions[0]
+    linked.apply(replace(linked.state, link=UUID(int=9)), leads=True)
+    assert await leader.produce(batch(), batch(), version=version) == [ErrorCode.policy_violation, NONE]
+    (asked,) = leader.relay.asked
+    assert [each.partitions for each in asked.message.transactions[0].topics] == [(1,)]
 
 
 async def test_a_partition_is_added_anew_until_the_former_transaction_has_ended(tmp_path: Path) -> None:

@@ -148,11 +148,15 @@ async def test_each_result_is_taken_for_the_partition_that_it_is_of(feed: Stated
     assert {name: len(broker.partitions.markers[name]) for name in partitions} == dict.fromkeys(partitions, 1)
 
 
-async def test_a_partition_that_can_have_no_transaction_needs_no_marker(broker: MarkingBroker) -> None:
+@pytest.mark.parametrize("error", [ErrorCode.unsupported_for_message_format, ErrorCode.policy_violation])
+async def test_a_partition_that_can_have_no_transaction_needs_no_marker(
+    broker: MarkingBroker, error: ErrorCode
+) -> None:
     identity = await begin(broker, P0)
-    broker.marker_errors.append(ErrorCode.unsupported_for_message_format)
+    broker.marker_errors.append(error)
     assert await broker.end("t", identity) == "none"
     await completes(broker)
+    assert not broker.partitions.markers
 
 
 async def test_a_number_that_a_log_refuses_is_passed_by(broker: MarkingBroker) -> None:

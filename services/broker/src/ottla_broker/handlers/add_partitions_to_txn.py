@@ -76,6 +76,8 @@ def _refusals(state: ClusterState, topics: Sequence[Any], denied: set[str]) -> M
                 code = denial(ResourceKind.TOPIC).code
             elif known is None or not 0 <= index < len(known.partitions):
                 code = ErrorCode.unknown_topic_or_partition
+            elif known.partitions[index].link is not None:
+                code = ErrorCode.policy_violation  # it follows another cluster, and takes no writes
             else:
                 codes[TopicPartition(topic.name, index)] = ErrorCode.operation_not_attempted
                 continue

@@ -174,6 +174,7 @@ class ProduceVerification:
                 is_due = topic not in INTERNAL_TOPICS and partition.needs_verification(head)
                 if not is_due or not self._may_write(place[0]):
                     continue  # appending it says what is wrong with it
+                partition.check_takes_writes()  # else it would be added, and its marker never be written
                 guard = partition.begin_verification(
                     header.producer_id,
                     header.producer_epoch,

@@ -28,7 +28,15 @@ class MarkerResult(Enum):
     """Sent again, as it must not get lost; there is a line in the log."""
 
 
-_DONE = frozenset({ErrorCode.none, ErrorCode.unsupported_for_message_format, ErrorCode.unsupported_version})
+_DONE = frozenset(
+    {
+        ErrorCode.none,
+        ErrorCode.unsupported_for_message_format,
+        ErrorCode.unsupported_version,
+        # The partition follows one of another cluster by now, and takes none of this one's records.
+        ErrorCode.policy_violation,
+    }
+)
 _AGAIN = frozenset(
     {
         ErrorCode.unknown_topic_or_partition,
