@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
+from structlog.testing import capture_logs
 
+from ottla_core.cluster.state.model import Recovery
 from ottla_core.shards import GROUP_TOPIC, TRANSACTION_TOPIC
 from ottla_core.topic_partition import TopicPartition
 from ottla_group_coordinator.markers import marker_messages, marker_sender
@@ -260,7 +262,8 @@ async def test_a_topic_that_is_merely_missing_gets_its_markers_when_it_is_back(
 ) -> None:
     identity = await begin(broker, P0, Q0)
     missing = feed.state.topics["q"]
-    feed.publish(topics={name: topic for name, topic in feed.state.topics.items() if name != "q"})
+    topics = {name: topic for name, topic in feed.state.topics.items() if name != "q"}
+    feed.publish(topics=topics, incomplete_topics=frozenset({"q"}))
     assert await broker.end("t", identity) == "none"
     await eventually_async(lambda: P0 in broker.partitions.markers, "the other partition has its marker")
     # One that was never there counts as deleted by now.
@@ -269,7 +272,39 @@ async def test_a_topic_that_is_merely_missing_gets_its_markers_when_it_is_back(
     await completes(broker, id_="u")
     assert broker.states("t")[-1] == "PrepareCommit"
 
-    feed.publish(topics={**feed.state.topics, "q": missing})
+    feed.publish(topics={**feed.state.topics, "q": missing}, incomplete_topics=frozenset())
+    await completes(broker)
+    assert Q0 in broker.partitions.markers
+
+
+@pytest.mark.usefixtures("grace")
+async def test_a_topic_whose_deletion_was_not_seen_keeps_no_transaction_from_ending(
+    feed: StatedFeed, broker: MarkingBroker
+) -> None:
+    """As when a listing lacks it, since etcd has forgotten the deletion before it could be told."""
+    identity = await begin(broker, P0, Q0)
+    feed.publish(topics={name: topic for name, topic in feed.state.topics.items() if name != "q"})
+    assert await broker.end("t", identity) == "none"
+    await completes(broker)
+    assert broker.partitions.markers.keys() == {P0}
+
+
+@pytest.mark.usefixtures("grace")
+async def test_a_topic_that_a_recovery_has_not_found_is_waited_for_and_warned_of(
+    coordinator: CoordinatorUnderTest, feed: StatedFeed, broker: MarkingBroker
+) -> None:
+    identity = await begin(broker, P0, Q0)
+    missing = feed.state.topics["q"]
+    others = {name: topic for name, topic in feed.state.topics.items() if name != "q"}
+    feed.publish(topics=others, recovery=Recovery(number=coordinator.clock.time_ms()))
+    with capture_logs() as lines:
+        assert await broker.end("t", identity) == "none"
+        await eventually_async(
+            lambda: any(line["log_level"] == "warning" and line["partition"] == "q-0" for line in lines), "a warning"
+        )
+    assert broker.states("t")[-1] == "PrepareCommit"
+
+    feed.publish(topics={**others, "q": missing})
     await completes(broker)
     assert Q0 in broker.partitions.markers
 

@@ -265,6 +265,8 @@ class ClusterState:
             without being here is merely missing: it was not in a new listing, lost a partition's key, or had its
             record replaced by hand. Its data must be kept. Says how a process came to know a state, not what the
             state is, hence plays no part in comparisons.
+        incomplete_topics: names of topics that are stored and not in `topics`, since the record or a partition
+            cannot be read, or a partition is missing. They may be back.
     """
 
     cluster_id: str = ""
@@ -285,6 +287,7 @@ class ClusterState:
     recovery: Recovery = Recovery()
     security: SecurityState = field(default_factory=SecurityState)
     deleted_topics: Mapping[UUID, int] = field(default_factory=dict, compare=False)
+    incomplete_topics: frozenset[str] = frozenset()
 
     @property
     def highest_producer_id(self) -> int:

@@ -6,7 +6,8 @@ partitions it counts are there: the controller writes partitions first and the r
 opposite order, so nobody sees half a topic. What did not change keeps its identity (`is`) from one state to the
 next, so that a listener can skip it cheaply.
 
-A deletion that was seen is told apart from a topic that a new listing merely lacks (`ClusterState.deleted_topics`).
+A deletion that was seen is told apart from a topic that a new listing merely lacks (`ClusterState.deleted_topics`),
+and a topic that is stored in part from one that is not there at all (`ClusterState.incomplete_topics`).
 A value that cannot be read leaves what was known under its key; of an access control list of which nothing is known,
 everybody is denied what it may be about. And nothing is taken from an etcd that was emptied,
 or that holds another cluster by now: `ClusterReplaced`.
@@ -263,7 +264,8 @@ class StateTracker:
                     security = security_changes.with_unreadable_acl(draft.security, key, change.value)
                     draft = replace(draft, security=security)
         draft = replace(draft, deleted_topics=self._deleted_topics(touched))
-        self.state = replace(self._with_topics_rebuilt(draft, touched), revision=revision)
+        draft = self._with_topics_rebuilt(draft, touched)
+        self.state = replace(draft, revision=revision, incomplete_topics=self._incomplete_topics(draft, touched))
         return bad_values
 
     def _take_over(self, draft: ClusterState, key_text: str, known: Self, touched: _Touched) -> ClusterState:
@@ -356,6 +358,14 @@ class StateTracker:
         deleted = {**former, **touched.deleted}
         kept = [(topic_id, revision) for topic_id, revision in deleted.items() if topic_id not in self._topics]
         return dict(kept[-DELETIONS_REMEMBERED_MAX:])
+
+    def _incomplete_topics(self, draft: ClusterState, touched: _Touched) -> frozenset[str]:
+        stored = {self._topics[topic_id].name for topic_id in touched.topic_ids if topic_id in self._topics}
+        return frozenset(
+            name
+            for name in draft.incomplete_topics | stored | self._unreadable_topics
+            if name not in draft.topics and (name in self._topic_ids or name in self._unreadable_topics)
+        )
 
     def _with_topics_rebuilt(self, draft: ClusterState, touched: _Touched) -> ClusterState:
         rebuilt = {topic_id: self._rebuild(draft, topic_id, touched) for topic_id in touched.topic_ids}

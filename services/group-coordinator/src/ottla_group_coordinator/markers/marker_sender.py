@@ -6,8 +6,9 @@ parked and tried again: leaders change, brokers are away, replicas lag. When eve
 is told by a request of the process itself (`MarkersWritten`), and looks again at what it knows, as all of this takes
 time.
 
-A partition of a topic that the cluster state lacks for longer than a view can be out of date has been deleted; its
-marker is dropped. What a shard has forgotten (`forget`) is dropped here; whoever owns it next sends it anew.
+A partition that the cluster state lacks for longer than a view can be out of date has been deleted, unless its topic
+is merely missing (`marker_targets.py`); its marker is dropped. What a shard has forgotten (`forget`) is dropped here;
+whoever owns it next sends it anew.
 
 What waits here is bounded by the transactional ids of the shards: each has one end at a time.
 """
@@ -44,6 +45,9 @@ MESSAGES_IN_FLIGHT_MAX = 4
 
 ANSWER_TIMEOUT_S = 15.0
 """How long a broker may take; it waits itself for replicas for ten seconds."""
+
+MISSING_WARNING_PAUSE_S = 60.0
+"""How long there is no further warning about markers of topics that are missing."""
 
 RETRY_PAUSE_S_MIN = 0.02
 RETRY_PAUSE_S_MAX = 0.5
@@ -102,6 +106,7 @@ class MarkerSender:
         self._pause_s = RETRY_PAUSE_S_MIN
         self._tokens = itertools.count()
         self._gone = GoneTopics()
+        self._warned_of_missing_s = -MISSING_WARNING_PAUSE_S
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -220,9 +225,22 @@ class MarkerSender:
         """
         now_s = asyncio.get_running_loop().time()
         since_s = pending.unknown_since_s.setdefault(partition, now_s)
-        if self._gone.is_missing(self._state(), partition.topic):
+        if now_s - since_s < self._unknown_topic_grace_s:
             return False
-        return now_s - since_s >= self._unknown_topic_grace_s
+        state = self._state()
+        if partition.topic in state.topics:
+            return True
+        if self._gone.is_deleted(state, partition.topic, pending.order.start_ms):
+            return True
+        if now_s - self._warned_of_missing_s >= MISSING_WARNING_PAUSE_S:
+            self._warned_of_missing_s = now_s
+            log.warning(
+                "a transaction cannot end before a topic is back, of which nobody has seen the deletion; if it is "
+                "not to come back, create a topic of its name, and delete that one then",
+                partition=str(partition),
+                transactional_id=pending.order.end.transactional_id,
+            )
+        return False
 
     # To brokers and back
 

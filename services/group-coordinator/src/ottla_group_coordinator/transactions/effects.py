@@ -16,6 +16,7 @@ class SendMarkers:
         transaction_version: by which protocol; see `MarkersWrite` in group_relay.proto.
         partitions: those that need a marker.
         ownership_number: of the shard, when the turn was taken.
+        start_ms: when the transaction began, in milliseconds since the epoch.
     """
 
     end: EndOfTransaction
@@ -23,3 +24,4 @@ class SendMarkers:
     transaction_version: int
     partitions: Partitions
     ownership_number: int
+    start_ms: int

@@ -169,6 +169,7 @@ def markers_of(shard: TransactionShardState, transactional_id: str) -> SendMarke
         transaction_version=transaction.client_version,
         partitions=transaction.partitions,
         ownership_number=shard.ownership_number,
+        start_ms=transaction.start_ms,
     )
 
 

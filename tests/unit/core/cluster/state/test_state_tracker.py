@@ -290,6 +290,39 @@ def test_a_topic_put_back_by_hand_is_not_a_deleted_one_any_more(tracker: StateTr
     assert tracker.state.deleted_topics == {}
 
 
+def test_a_topic_that_is_stored_and_cannot_be_shown_is_named_as_incomplete(tracker: StateTracker) -> None:
+    assert tracker.state.incomplete_topics == frozenset()
+    tracker.advance([partition_gone(A, 1)], 6)
+    assert (tracker.state.incomplete_topics, set(tracker.state.topics)) == ({"a"}, {"b"})
+    tracker.advance([partition(A, 1, 7)], 7)
+    assert tracker.state.incomplete_topics == frozenset()
+    tracker.advance([partition_gone(A, 1)], 8)
+    tracker.advance([topic_gone("a")], 9)
+    assert tracker.state.incomplete_topics == frozenset()
+
+
+def test_a_first_listing_names_the_topics_of_which_it_has_only_a_part_or_cannot_read_one() -> None:
+    listed = StateTracker(SPACE)
+    entries = [
+        *(topic("part", A, 2), partition(A, 0)),
+        *(topic("odd", B, 1), entry(SPACE.partition(B, 0), b"{", 3)),
+        entry(SPACE.topic("unreadable"), b"{", 3),
+    ]
+    listed.reload(entries, 5)
+    assert listed.state.incomplete_topics == {"part", "odd", "unreadable"}
+    listed.reload([*entries[1:], partition(A, 0), partition(A, 1), topic("part", A, 2)], 6)
+    assert listed.state.incomplete_topics == {"odd", "unreadable"}
+    listed.advance([topic_gone("unreadable"), topic_gone("odd")], 7)
+    assert listed.state.incomplete_topics == frozenset()
+
+
+def test_a_known_topic_whose_record_can_no_longer_be_read_is_not_incomplete(tracker: StateTracker) -> None:
+    tracker.advance([entry(SPACE.topic("a"), b"{", 6)], 6)
+    assert tracker.state.incomplete_topics == frozenset()
+    tracker.advance([partition_gone(A, 0)], 7)
+    assert tracker.state.incomplete_topics == {"a"}
+
+
 def test_only_the_latest_deletions_are_remembered(tracker: StateTracker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_tracker, "DELETIONS_REMEMBERED_MAX", 1)
     tracker.advance([topic_gone("a")], 9)
