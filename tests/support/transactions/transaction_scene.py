@@ -31,7 +31,7 @@ from ottla_core.cluster.state.model import ClusterState, PartitionState, Topic
 from ottla_core.wire import transaction_responses as api
 from ottla_core.wire.conversion import item_type, message_of
 from ottla_core.wire.messages import message_codec
-from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Turn
+from ottla_group_coordinator.runtime.turn import Answer, CoordinatorRecord, Token, Turn
 from ottla_group_coordinator.transactions.counts import Ending
 from ottla_group_coordinator.transactions.effects import SendMarkers
 from ottla_group_coordinator.transactions.records import (
@@ -71,7 +71,7 @@ class TransactionScene:
         lines: the outcome of the step at hand.
     """
 
-    settings: TransactionSettings = field(default_factory=TransactionSettings)
+    settings: TransactionSettings = field(default_factory=lambda: TransactionSettings(hold_ms=0))
     cluster_state: ClusterState = field(default_factory=lambda: ClusterState(features=features(2)))
     now_ms: int = START_MS
     log: list[tuple[bytes, bytes | None]] = field(default_factory=list)
@@ -82,6 +82,8 @@ class TransactionScene:
 
     def __post_init__(self) -> None:
         self._tokens = count(1)
+        self._names: dict[Token, str] = {}
+        self._requests: dict[Token, TransactionRequest] = {}
         self._fresh_ids = count(FIRST_FRESH_ID)
         self.shard = self._new_shard()
         self.take(self.shard.loaded(self.now_ms))
@@ -102,7 +104,7 @@ class TransactionScene:
     def request(
         self, name: str, api_key: int, api_version: int, /, *, with_fresh_id: bool = True, **values: object
     ) -> Any:
-        """Send a request and return the answer; fields that the version lacks are left out."""
+        """Send a request and return the answer, or None if it waits; fields that the version lacks are left out."""
         request = TransactionRequest(
             token=next(self._tokens),
             api_key=api_key,
@@ -112,18 +114,34 @@ class TransactionScene:
             fresh_producer_id=next(self._fresh_ids) if with_fresh_id and api_key in BRINGS_PRODUCER_ID else None,
         )
         turn = self.shard.handle(request, self.now_ms)
+        self._names[request.token] = name
+        self._requests[request.token] = request
+        if not turn.answers:
+            self.take(turn)
+            self.lines.append(f"{name} waits")
+            return None
         ((token, response),) = turn.answers
         assert token == request.token
-        message_codec(api_key, api_version).encode_response(1, response)  # which fails if it cannot be
         self.take(turn)
-        self.lines.append(f"{name} < {render_response(response, HIDDEN)}")
         return response
 
     def tell(self, request: MarkersWritten | NumberWanted) -> Any:
         """Send a request of the process itself, and return the answer."""
         turn = self.shard.handle(request, self.now_ms)
         self.take(turn)
+        self.advance(0)
         return turn.answers[0].response
+
+    def _take_answer(self, answer: Answer, at: str) -> None:
+        request = self._requests.pop(answer.token, None)
+        if request is None:
+            return
+        name, response = self._names.pop(answer.token), answer.response
+        if request.api_key == api.INIT_PRODUCER_ID and response.error_code is ErrorCode.none:
+            self.identities[name] = Identity(response.producer_id, response.producer_epoch)
+        # Which fails if it cannot be.
+        message_codec(request.api_key, request.api_version).encode_response(1, response)
+        self.lines.append(f"{at}{name} < {render_response(response, HIDDEN)}")
 
     def token(self) -> int:
         """Return a token that no other request has."""
@@ -166,6 +184,8 @@ class TransactionScene:
             self.orders.append(order)
             self.lines.append(f"{at}send {len(self.orders)} {render_order(order)}")
         self.endings += turn.counted
+        for answer in turn.answers:
+            self._take_answer(answer, at)
 
 
 def render_record(record: CoordinatorRecord) -> str:
@@ -223,7 +243,7 @@ def _identity(scene: TransactionScene, name: str, options: Options) -> Identity:
 def _init(scene: TransactionScene, arguments: Arguments, options: Options) -> None:
     (name,) = arguments
     known = _identity(scene, name, options) if "as" in options else Identity(-1, -1)
-    response = scene.request(
+    scene.request(
         name,
         api.INIT_PRODUCER_ID,
         int(options.get("version", 6)),
@@ -235,8 +255,6 @@ def _init(scene: TransactionScene, arguments: Arguments, options: Options) -> No
         enable2_pc=options.get("two_phase") == "1",
         keep_prepared_txn=options.get("keep") == "1",
     )
-    if response.error_code is ErrorCode.none:
-        scene.identities[name] = Identity(response.producer_id, response.producer_epoch)
 
 
 def _topics_of(partitions: Arguments) -> dict[str, list[int]]:

@@ -24,6 +24,7 @@ class Round:
             self.packer.add(turn.records, turn.timestamp_ms, turn.transaction)
         for marker in turn.markers:
             self.packer.add_marker(marker, turn.timestamp_ms)
+        self.tells_what_is_stored |= turn.tells_what_is_stored
         self.answers += turn.answers
         self.counted += turn.counted
         self.effects += turn.effects

@@ -295,8 +295,9 @@ class ShardRuntime(Generic[Machine]):
                 taken.add(shard.advance(now_ms))
             elif queue:
                 self._taking = queue.popleft()
-                taken.tells_what_is_stored |= self._taking.tells_what_is_stored
-                taken.add(shard.handle(self._taking, now_ms))
+                turn = shard.handle(self._taking, now_ms)
+                taken.tells_what_is_stored |= self._taking.tells_what_is_stored and bool(turn.answers)
+                taken.add(turn)
                 self._taking = None
                 if self._ahead_of_timers:
                     self._ahead_of_timers -= 1

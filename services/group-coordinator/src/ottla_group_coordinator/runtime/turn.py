@@ -77,6 +77,7 @@ class Turn:
         counted: what is to be counted once the turn is stored, such as a rebalance.
         effects: what else is to be done once it is stored, in the words of the kind of state machine.
         transaction: the producer of the transaction that all `records` belong to, or None if they count at once.
+        tells_what_is_stored: as of a `CoordinatorRequest`, where a request of a former turn is answered.
         markers: the ends of transactions; a turn that has any has no records.
     """
 
@@ -87,6 +88,7 @@ class Turn:
     counted: tuple[Any, ...] = ()
     effects: list[Any] = field(default_factory=list)
     transaction: TransactionProducer | None = None
+    tells_what_is_stored: bool = False
     markers: list[TransactionMarker] = field(default_factory=list)
 
     def answer(self, token: Token, response: Entity | VerificationGuard | int) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from ottla_group_coordinator.runtime.turn import Turn
 from ottla_group_coordinator.transactions.errors import (
     ConcurrentTransactions,
+    EndUnderWay,
     InvalidProducerIdMapping,
     ProducerFenced,
     TransactionTooLarge,
@@ -31,7 +32,7 @@ def add_partitions(
 
     Raises:
         InvalidProducerIdMapping, ProducerFenced: it is not the producer of this id.
-        ConcurrentTransactions: the last transaction is not complete.
+        EndUnderWay: the last transaction is not complete.
         TransactionTooLarge: the transaction would have too many partitions.
     """
     transaction = shard.transactions.get(transactional_id)
@@ -39,7 +40,7 @@ def add_partitions(
         raise InvalidProducerIdMapping
     # First of all: the producer may know the identity already that is its own once the last transaction is complete.
     if transaction.state in PREPARED:
-        raise ConcurrentTransactions
+        raise EndUnderWay(transactional_id)
     _check_identity(transaction, asked)
     if transaction.client_identity != transaction.identity:
         raise ProducerFenced("the transaction is prepared, and kept for its producer to end it")

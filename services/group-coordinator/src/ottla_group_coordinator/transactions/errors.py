@@ -11,6 +11,18 @@ class ConcurrentTransactions(KafkaError):
     code = ErrorCode.concurrent_transactions
 
 
+class EndUnderWay(ConcurrentTransactions):
+    """The same, said of a request that may wait until the transaction is complete.
+
+    Attributes:
+        transactional_id: whose.
+    """
+
+    def __init__(self, transactional_id: str) -> None:
+        super().__init__()
+        self.transactional_id = transactional_id
+
+
 class ProducerFenced(KafkaError):
     """Another producer has begun with this transactional id, or the coordinator has ended the transaction."""
 

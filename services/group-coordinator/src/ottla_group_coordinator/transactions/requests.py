@@ -20,6 +20,7 @@ class TransactionRequest:
         token: whom to answer.
         message: kio's class of the version that was sent.
         fresh_producer_id: a producer id that nobody has, for the shard to give away; None if none came along.
+        may_wait: whether the shard may answer it later, when the id's last transaction is complete.
         tells_what_is_stored: every answer would be wrong if another owner of the shard had stored something since:
             what an epoch is compared with, whether a partition is in a transaction, whether a transaction has ended.
     """
@@ -30,6 +31,7 @@ class TransactionRequest:
     client_id: str
     message: Any
     fresh_producer_id: int | None = None
+    may_wait: bool = field(default=True, init=False)
     tells_what_is_stored: bool = field(default=True, init=False)
 
     def newest(self) -> Any:

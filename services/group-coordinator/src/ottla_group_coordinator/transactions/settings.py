@@ -18,6 +18,7 @@ class TransactionSettings:
         expiration_check_ms: how often is looked for ids to forget.
         two_phase_commit: whether producers may take part in two-phase commits of others (KIP-939): their transactions
             have no timeout, and may be kept when a producer begins anew.
+        hold_ms: how long a request waits for the end of the last transaction, before its client has to come again.
         batch_bytes_max: what one turn may write; the `max.message.bytes` of the topic.
     """
 
@@ -26,4 +27,5 @@ class TransactionSettings:
     abort_check_ms: int = 10 * SECOND_MS
     expiration_check_ms: int = HOUR_MS
     two_phase_commit: bool = False
+    hold_ms: int = 100
     batch_bytes_max: int = 1024 * 1024

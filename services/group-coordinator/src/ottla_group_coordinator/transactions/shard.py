@@ -14,6 +14,7 @@ from ottla_core.wire.group_responses import error_response
 from ottla_group_coordinator.runtime.turn import Turn
 from ottla_group_coordinator.transactions import expiry, timeouts
 from ottla_group_coordinator.transactions.ending import complete_if_meant, markers_of
+from ottla_group_coordinator.transactions.errors import EndUnderWay
 from ottla_group_coordinator.transactions.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
@@ -22,6 +23,7 @@ from ottla_group_coordinator.transactions.handlers import (
     init_producer_id,
     list_transactions,
 )
+from ottla_group_coordinator.transactions.holding import hold, let_go_on
 from ottla_group_coordinator.transactions.requests import MarkersWritten, NumberWanted, TransactionRequest
 from ottla_group_coordinator.transactions.shard_state import TransactionShardState
 from ottla_group_coordinator.transactions.transaction_state import PREPARED
@@ -31,25 +33,34 @@ class TransactionShard(TransactionShardState):
     """One shard: its state, and what happens to it. See `TransactionShardState` for the arguments and attributes."""
 
     def handle(self, request: "TransactionRequest | MarkersWritten | NumberWanted", now_ms: int) -> Turn:
-        """Take a request; it is answered in this turn."""
+        """Take a request; it is answered in this turn, or when a transaction is complete that it waits for."""
         turn = self._turn(now_ms)
         if isinstance(request, MarkersWritten):
-            turn.answer(request.token, complete_if_meant(self, turn, request.message))
+            is_complete = complete_if_meant(self, turn, request.message)
+            turn.answer(request.token, is_complete)
+            if is_complete:
+                let_go_on(self, turn, request.message.transactional_id)
         elif isinstance(request, NumberWanted):
             if request.message > self.ownership_number:
                 self.raise_number(turn, request.message)
             turn.answer(request.token, self.ownership_number)
         else:
-            self._handle(request, turn)
+            if request.fresh_producer_id is not None:
+                self.spare_producer_id = request.fresh_producer_id
+            self.answer(request, turn)
         return turn
 
-    def _handle(self, request: TransactionRequest, turn: Turn) -> None:
-        if request.fresh_producer_id is not None:
-            self.spare_producer_id = request.fresh_producer_id
+    def answer(self, request: TransactionRequest, turn: Turn) -> None:
+        """Handle a client's request: answer it in this turn, or hold it for a later one."""
         try:
             HANDLERS[request.api_key](self, request, turn)
         except KafkaError as error:
             assert not turn.records, "a request is refused before anything is written"
+            if isinstance(error, EndUnderWay) and request.may_wait:
+                if not hold(self, turn, error.transactional_id, request):
+                    request.may_wait = False
+                    self.answer(request, turn)
+                return
             refusal = error_response(request.api_key, request.api_version, request.message, error)
             turn.answer(request.token, refusal)
 

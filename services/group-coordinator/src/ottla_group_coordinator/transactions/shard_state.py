@@ -4,11 +4,12 @@
 an event decides next sees it.
 """
 
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 from ottla_core.cluster.state.model import ClusterState
 from ottla_group_coordinator.runtime.timers import Timers
-from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Turn
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Token, Turn
 from ottla_group_coordinator.transactions.records import (
     OwnershipKey,
     OwnershipValue,
@@ -17,6 +18,7 @@ from ottla_group_coordinator.transactions.records import (
     transaction_of,
     value_of,
 )
+from ottla_group_coordinator.transactions.requests import TransactionRequest
 from ottla_group_coordinator.transactions.settings import TransactionSettings
 from ottla_group_coordinator.transactions.transaction import EPOCH_BUMP_VERSION, NO_PRODUCER_ID, Transaction
 from ottla_group_coordinator.transactions.transaction_state import TransactionState
@@ -33,7 +35,7 @@ class Timer(Protocol):
         """Do what is due."""
 
 
-class TransactionShardState:
+class TransactionShardState(ABC):
     """The transactional ids of one shard.
 
     Args:
@@ -48,6 +50,7 @@ class TransactionShardState:
         timers: what is due when.
         timestamps_ahead_ms: what is to be added to the time of deadlines for the time of records.
         sent_ends: the serial of the end of which markers are on their way, by transactional id.
+        held: requests that wait until the id's transaction is complete, by id and token; see `holding.py`.
         spare_producer_id: one that came with a request that did not need it, for time-outs, which no broker has asked
             for; or None.
     """
@@ -62,6 +65,7 @@ class TransactionShardState:
         self.timers: Timers[Timer] = Timers()
         self.timestamps_ahead_ms = 0
         self.sent_ends: dict[str, tuple[int, int]] = {}
+        self.held: dict[str, dict[Token, TransactionRequest]] = {}
         self.spare_producer_id: int | None = None
         self._ends = 0
 
@@ -86,6 +90,10 @@ class TransactionShardState:
         else:
             assert isinstance(value, TransactionValue)
             self.transactions[key.transactional_id] = transaction_of(value)
+
+    @abstractmethod
+    def answer(self, request: TransactionRequest, turn: Turn) -> None:
+        """Handle a client's request: answer it in this turn, or hold it for a later one."""
 
     def write(self, turn: Turn, transactional_id: str, transaction: Transaction) -> None:
         """Store and apply what becomes of a transactional id."""

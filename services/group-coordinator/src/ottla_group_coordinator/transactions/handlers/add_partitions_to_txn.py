@@ -27,6 +27,7 @@ from ottla_core.wire.conversion import message_of
 from ottla_core.wire.transaction_responses import FIRST_BATCHED_ADD_PARTITIONS
 from ottla_group_coordinator.runtime.turn import Turn
 from ottla_group_coordinator.transactions.adding import add_partitions, check_verifiable
+from ottla_group_coordinator.transactions.errors import EndUnderWay
 from ottla_group_coordinator.transactions.requests import TransactionRequest
 from ottla_group_coordinator.transactions.shard_state import TransactionShardState
 from ottla_group_coordinator.transactions.transaction import EPOCH_BUMP_VERSION, Identity
@@ -39,7 +40,10 @@ def handle(shard: TransactionShardState, request: TransactionRequest, turn: Turn
     """Answer an AddPartitionsToTxn."""
     message = request.message
     if request.api_version >= FIRST_BATCHED_ADD_PARTITIONS:
-        results = tuple(_result(shard, turn, each) for each in request.newest().transactions)
+        transactions = request.newest().transactions
+        # Those of other transactions in the request would have to wait along.
+        may_wait = request.may_wait and len(transactions) == 1
+        results = tuple(_result(shard, turn, each, may_wait=may_wait) for each in transactions)
         response = message_of(AddPartitionsToTxnResponse, results_by_transaction=results)
         turn.answer(request.token, response)
         return
@@ -63,11 +67,13 @@ def handle(shard: TransactionShardState, request: TransactionRequest, turn: Turn
 
 
 def _result(
-    shard: TransactionShardState, turn: Turn, asked: AddPartitionsToTxnTransaction
+    shard: TransactionShardState, turn: Turn, asked: AddPartitionsToTxnTransaction, *, may_wait: bool
 ) -> AddPartitionsToTxnResult:
     try:
         code_of = _verify(shard, asked) if asked.verify_only else _add(shard, turn, asked)
     except KafkaError as error:
+        if may_wait and isinstance(error, EndUnderWay):
+            raise
         code = error.code
         code_of = lambda _topic, _index: code  # noqa: E731
     return AddPartitionsToTxnResult(

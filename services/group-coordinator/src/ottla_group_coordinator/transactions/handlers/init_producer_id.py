@@ -21,7 +21,7 @@ from ottla_group_coordinator.runtime.turn import Turn
 from ottla_group_coordinator.transactions.counts import Ending
 from ottla_group_coordinator.transactions.ending import end, needs_producer_id
 from ottla_group_coordinator.transactions.errors import (
-    ConcurrentTransactions,
+    EndUnderWay,
     InvalidTransactionTimeout,
     InvalidTxnState,
     ProducerFenced,
@@ -54,7 +54,7 @@ def handle(shard: TransactionShardState, request: TransactionRequest, turn: Turn
     timeout_ms = _timeout_ms(message, expected, shard.settings)
     transaction = _known(shard, message.transactional_id, turn)
     if transaction.state in PREPARED:
-        raise ConcurrentTransactions
+        raise EndUnderWay(message.transactional_id)
     if expected is not None and not _may_go_on(transaction, expected):
         raise ProducerFenced
     if transaction.state is TransactionState.ONGOING:
