@@ -67,6 +67,7 @@ class MarkingBroker(FakeRelayBroker):
         marker_errors: what the next partitions are refused with, in order.
         refused_once: partitions that are refused the next time.
         writes: whether markers are written; those that come meanwhile are when it is set again.
+        slow: partitions of which markers that are not refused are written when `slow_writes` is set.
         answers_markers: whether what was written is told.
         marker_messages: how many markers came in each message.
     """
@@ -78,6 +79,8 @@ class MarkingBroker(FakeRelayBroker):
         self.refused_once: set[TopicPartition] = set()
         self.writes = asyncio.Event()
         self.writes.set()
+        self.slow: set[TopicPartition] = set()
+        self.slow_writes = asyncio.Event()
         self.answers_markers = True
         self.marker_messages: list[int] = []
 
@@ -88,6 +91,13 @@ class MarkingBroker(FakeRelayBroker):
         outgoing = self._outgoing
         self.marker_messages.append(len(frame.markers_write.markers))
         await self.writes.wait()
+        if not self.marker_errors and any(
+            TopicPartition(topic.name, index) in self.slow
+            for marker in frame.markers_write.markers
+            for topic in marker.topics
+            for index in topic.partitions
+        ):
+            await self.slow_writes.wait()
         results = [
             pb.MarkersWritten.Result(
                 error_codes=[

@@ -14,6 +14,7 @@ from kio.schema.write_txn_markers.v1.request import WriteTxnMarkersRequest
 from ottla_broker.groups import marker_writing
 from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.groups.marker_writing import MarkerWriting
+from ottla_broker.log.background import Background
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partition_table import PartitionTable
@@ -25,7 +26,7 @@ from ottla_core.topic_partition import TopicPartition
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 from tests.support.broker.broker_parts import ask, broker_of
 from tests.support.broker.fake_relay import Asked, FakeRelay, refusing
-from tests.support.broker.partition_logs import open_log
+from tests.support.broker.partition_logs import HeldBackground, open_log
 from tests.support.broker.scripted_coordinator import ScriptedCoordinator
 from tests.support.broker.transactional_logs import committed_values, write
 from tests.support.clients.right_probes import made
@@ -50,7 +51,14 @@ class Registration:
 class Leader:
     """A broker that leads two partitions, with a follower, in each of which a transaction is open."""
 
-    def __init__(self, directory: Path, answering: Callable[[Asked], Any] = ACCEPTING) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        answering: Callable[[Asked], Any] = ACCEPTING,
+        *,
+        config: TopicConfig | None = None,
+        background: Background | None = None,
+    ) -> None:
         states = (STATE, replace(STATE, index=1))
         topic = Topic(name="flights", id=STATE.topic_id, partitions=states)
         members = {number: broker_member(number) for number in (BROKER, FOLLOWER)}
@@ -59,7 +67,7 @@ class Leader:
         context = ReplicationContext(BROKER, 30_000, int, live_brokers=frozenset(members))
         self.partitions: list[Partition] = []
         for state in states:
-            log = open_log(directory / str(state.index), config=TopicConfig())
+            log = open_log(directory / str(state.index), config=config, background=background)
             partition = Partition(TopicPartition("flights", state.index), log, context, state)
             partition.apply(state, leads=True)
             table.add(partition)
@@ -131,6 +139,28 @@ async def test_a_marker_that_is_not_replicated_in_time_is_asked_for_again(
     leader = Leader(tmp_path)
     assert await leader.write(marker(("flights", (0,)))) == [[ErrorCode.request_timed_out]]
     assert len(leader.partitions[0]._unreplicated) == 0
+
+
+async def test_a_disk_that_takes_too_long_holds_up_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(marker_writing, "REPLICATION_TIMEOUT_SECONDS", 0.01)
+    disk = HeldBackground()
+    leader = Leader(tmp_path, config=replace(TopicConfig(), flush_messages=1), background=disk)
+    written = leader.write(marker(("flights", (0,))))
+    await settled()
+    leader.replicate(0)
+    async with asyncio.timeout(10):
+        assert await written == [[ErrorCode.request_timed_out]]
+
+
+async def test_shards_that_wait_for_their_turn_are_given_up_in_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(marker_writing, "SHARD_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(marker_writing, "SHARDS_AT_ONCE_MAX", 1)
+    leader = Leader(tmp_path, lambda _: None)
+    codes = await leader.write(marker(("__consumer_offsets", tuple(range(4)))))
+    assert codes == [[ErrorCode.request_timed_out] * 4]
+    assert len(leader.relay.asked) == 1
 
 
 async def test_every_partition_is_answered_on_its_own(tmp_path: Path) -> None:

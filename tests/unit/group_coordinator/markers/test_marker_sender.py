@@ -141,6 +141,34 @@ async def test_what_is_refused_is_sent_again(broker: MarkingBroker, error: Error
     assert {partition: len(markers) for partition, markers in broker.partitions.markers.items()} == {P0: 1, P1: 1}
 
 
+async def test_a_partition_that_takes_too_long_holds_up_no_other_one(
+    broker: MarkingBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(marker_sender, "MESSAGES_IN_FLIGHT_MAX", 1)
+    slow, both = await begin(broker, P0), await begin(broker, P0, Q0, id_="u", producer_id=8)
+    other = await begin(broker, P1, id_="v", producer_id=9)
+    broker.marker_errors.append(ErrorCode.request_timed_out)
+    broker.slow.add(P0)
+    assert await broker.end("t", slow) == "none"
+    await eventually_async(lambda: not broker.marker_errors, "the partition was too slow once")
+    assert await broker.end("u", both) == "none"
+    assert await broker.end("v", other) == "none"
+    await completes(broker, id_="v", within_s=10)
+    await eventually_async(lambda: Q0 in broker.partitions.markers, "the other partition has its marker")
+    assert broker.states("u")[-1] == "PrepareCommit"
+
+    broker.slow_writes.set()
+    await completes(broker)
+    await completes(broker, id_="u")
+    # In time again: what is next travels together.
+    count = len(broker.marker_messages)
+    next_one = Identity(8, both.epoch + 1)
+    assert await broker.add("u", next_one, P0, Q0) == "none"
+    assert await broker.end("u", next_one) == "none"
+    await eventually_async(lambda: broker.states("u").count("CompleteCommit") == 2, "it is complete")
+    assert len(broker.marker_messages) == count + 1
+
+
 async def test_each_result_is_taken_for_the_partition_that_it_is_of(feed: StatedFeed, broker: MarkingBroker) -> None:
     feed.publish(topics={**feed.state.topics, "p": topic_of("p", 8), "q": topic_of("q", 8)})
     partitions = [TopicPartition(name, index) for index in range(8) for name in ("p", "q")]

@@ -11,6 +11,7 @@ Source: `KafkaApis.handleWriteTxnMarkersRequest`.
 import asyncio
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -35,10 +36,13 @@ from ottla_core.wire.transaction_responses import WRITE_TXN_MARKERS
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 
 REPLICATION_TIMEOUT_SECONDS: Final = 10.0
-"""How long a marker may wait for the other replicas; the coordinator asks again then."""
+"""How long markers may wait for the other replicas and the disk; the coordinator asks again then.
+
+A message is answered when all its markers are, and coordinators wait for it somewhat longer than this.
+"""
 
 SHARD_TIMEOUT_SECONDS: Final = 10.0
-"""How long a group's shard may take for a marker."""
+"""How long groups' shards may take for the markers of a message."""
 
 SHARDS_AT_ONCE_MAX: Final = 64
 """Groups' shards that one message of a coordinator has asked and that have not answered yet."""
@@ -134,7 +138,7 @@ class MarkerWriting:
             markers: what is to be written.
             ask: the way to the owners of groups' shards.
         """
-        at_once, pace = asyncio.Semaphore(SHARDS_AT_ONCE_MAX), Pace()
+        pace = Pace()
         codes: list[list[ErrorCode]] = []
         waits: list[_Wait] = []
         for_shards: list[_ForShard] = []
@@ -149,8 +153,7 @@ class MarkerWriting:
                         self._append(each, place, own, position, waits)
                     if pace.is_over:
                         await pace.rest()
-            asked = [self._ask_shard(wanted, ask, at_once) for wanted in for_shards]
-            await asyncio.gather(_finish(waits), *asked)
+            await asyncio.gather(_finish(waits), self._ask_shards(for_shards, ask))
         finally:
             for wait in waits:
                 wait.stop()
@@ -185,7 +188,14 @@ class MarkerWriting:
             logger.exception("a marker could not be appended", partition=str(place))
             codes[position] = ErrorCode.unknown_server_error
 
-    async def _ask_shard(self, wanted: "_ForShard", ask: AskShard, at_once: asyncio.Semaphore) -> None:
+    async def _ask_shards(self, wanted: Sequence["_ForShard"], ask: AskShard) -> None:
+        at_once = asyncio.Semaphore(SHARDS_AT_ONCE_MAX)
+        deadline = asyncio.get_running_loop().time() + SHARD_TIMEOUT_SECONDS
+        await asyncio.gather(*(self._ask_shard(each, ask, at_once, deadline) for each in wanted))
+
+    async def _ask_shard(
+        self, wanted: "_ForShard", ask: AskShard, at_once: asyncio.Semaphore, deadline: float
+    ) -> None:
         """Have the owner of a group's shard write a marker, and put its error into its place."""
         place, marker = wanted.place, wanted.marker.marker
         message = message_of(
@@ -201,7 +211,7 @@ class MarkerWriting:
         header = RequestHeader(WRITE_TXN_MARKERS, VERSION, correlation_id, self._client_id, 0)
         frame = _CODEC.encode_request(header, message_of(_REQUEST, markers=(message,)))
         try:
-            async with at_once, asyncio.timeout(SHARD_TIMEOUT_SECONDS):
+            async with asyncio.timeout_at(deadline), at_once:
                 answer = await ask(shard_named(*place), frame)
             code = _code_in(answer)
         except (NotCoordinator, MessageTooLarge) as error:
@@ -251,7 +261,7 @@ class _Wait:
         end_offset: everything below has to be safe.
         codes: the list in which the marker's error stands.
         position: where in it.
-        is_flush_due: whether the disk has to have it.
+        is_flush_due: whether the disk has still to take it.
         replicated: done when the replicas have it, with an error if they will not.
     """
 
@@ -271,11 +281,12 @@ class _Wait:
             self.replicated.set_result(error)
 
     async def finish(self) -> None:
-        """Put the error of the flush into its place."""
+        """Wait for the disk; put the error of the flush into its place."""
         try:
             await self.partition.log.flushed(self.end_offset)
         except KafkaError as error:
             self.fail(error)
+        self.is_flush_due = False
 
     def fail(self, error: KafkaError) -> None:
         """Put an error into its place."""
@@ -290,13 +301,17 @@ class _Wait:
 
 
 async def _finish(waits: Sequence[_Wait]) -> None:
-    """Return when all that is waited for has come true, or has failed."""
-    if flushes := [wait.finish() for wait in waits if wait.is_flush_due]:
-        await asyncio.gather(*flushes)
-    if pending := [wait.replicated for wait in waits if not wait.replicated.done()]:
-        await asyncio.wait(pending, timeout=REPLICATION_TIMEOUT_SECONDS)
+    """Return when all that is waited for has come true, has failed, or takes too long."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(REPLICATION_TIMEOUT_SECONDS):
+            if flushes := [wait.finish() for wait in waits if wait.is_flush_due]:
+                await asyncio.gather(*flushes)
+            if pending := [wait.replicated for wait in waits if not wait.replicated.done()]:
+                await asyncio.wait(pending)
     for wait in waits:
-        if not wait.replicated.done():
+        if wait.is_flush_due:
+            wait.fail(RequestTimedOut("the disk did not take the marker in time"))
+        elif not wait.replicated.done():
             wait.fail(RequestTimedOut("the other replicas did not fetch the marker in time"))
         elif (error := wait.replicated.result()) is not None:
             wait.fail(error)

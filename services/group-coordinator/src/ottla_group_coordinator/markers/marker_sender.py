@@ -2,9 +2,10 @@
 
 A shard stores how a transaction ends, and then hands it over here (`carry_out`). The markers that wait for one broker
 travel together, many in a message and `MESSAGES_IN_FLIGHT_MAX` messages at once. What fails is
-parked and tried again: leaders change, brokers are away, replicas lag. When every partition has its marker, the shard
-is told by a request of the process itself (`MarkersWritten`), and looks again at what it knows, as all of this takes
-time.
+parked and tried again: leaders change, brokers are away, replicas lag. A broker answers a message when it has written
+all markers of it, so partitions that took too long have messages of their own (a *lane*) until they are in time
+again. When every partition has its marker, the shard is told by a request of the process itself (`MarkersWritten`),
+and looks again at what it knows, as all of this takes time.
 
 A partition that the cluster state lacks for longer than a view can be out of date has been deleted, unless its topic
 is merely missing (`marker_targets.py`); its marker is dropped. What a shard has forgotten (`forget`) is dropped here;
@@ -41,7 +42,7 @@ from ottla_group_coordinator.transactions.shard import TransactionShard
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 
 MESSAGES_IN_FLIGHT_MAX = 4
-"""Messages to one broker that are not answered; what comes meanwhile travels together."""
+"""Messages of one lane that are not answered; what comes meanwhile travels together."""
 
 ANSWER_TIMEOUT_S = 15.0
 """How long a broker may take; it waits itself for replicas for ten seconds."""
@@ -59,6 +60,17 @@ log = structlog.get_logger("markers")
 
 class LeaderMoved(StreamClosed):
     """Another broker leads a partition than the one that was asked."""
+
+
+class Lane(NamedTuple):
+    """Messages to a broker that are sent and answered independently of others.
+
+    Attributes:
+        is_slow: whether they are for partitions that took too long the last time.
+    """
+
+    stream: RelayStream
+    is_slow: bool
 
 
 class Sent(NamedTuple):
@@ -99,8 +111,9 @@ class MarkerSender:
         self._runtime_of: dict[PendingEnd, Runtime] = {}
         self._due: deque[PendingEnd] = deque()
         self._parked: dict[PendingEnd, None] = {}
-        self._queues: dict[RelayStream, deque[Item]] = defaultdict(deque)
-        self._in_flight: dict[RelayStream, list[Sent]] = defaultdict(list)
+        self._slow: set[TopicPartition] = set()
+        self._queues: dict[Lane, deque[Item]] = defaultdict(deque)
+        self._in_flight: dict[Lane, list[Sent]] = defaultdict(list)
         self._flush: asyncio.Handle | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._pause_s = RETRY_PAUSE_S_MIN
@@ -134,9 +147,9 @@ class MarkerSender:
         self._gone.on_cluster_state(former, state)
         if former.topics is state.topics:
             return
-        for stream, messages in tuple(self._in_flight.items()):
+        for lane, messages in tuple(self._in_flight.items()):
             for sent in messages:
-                if not sent.answer.done() and self._has_moved(stream, sent):
+                if not sent.answer.done() and self._has_moved(lane.stream, sent):
                     sent.answer.set_exception(LeaderMoved("another broker leads a partition"))
         self._try_again()
 
@@ -185,19 +198,19 @@ class MarkerSender:
                 self._want_number(pending)
             else:
                 self._queue(pending)
-        for stream in tuple(self._queues):
-            self._send(stream)
+        for lane in tuple(self._queues):
+            self._send(lane)
 
     def _queue(self, pending: PendingEnd) -> None:
-        by_stream: dict[RelayStream, list[TopicPartition]] = defaultdict(list)
+        by_lane: dict[Lane, list[TopicPartition]] = defaultdict(list)
         for partition in pending.due():
             stream = self._stream_for(pending, partition)
             if stream is not None:
-                by_stream[stream].append(partition)
-        for stream, partitions in by_stream.items():
+                by_lane[Lane(stream, partition in self._slow)].append(partition)
+        for lane, partitions in by_lane.items():
             pending.asked.update(partitions)
             # In order, as the answer has results by topic and partition.
-            self._queues[stream].append(Item(pending, tuple(sorted(partitions))))
+            self._queues[lane].append(Item(pending, tuple(sorted(partitions))))
         if not pending.missing:
             self._finish(pending)
         elif pending.due():
@@ -244,22 +257,22 @@ class MarkerSender:
 
     # To brokers and back
 
-    def _send(self, stream: RelayStream) -> None:
-        queue, in_flight = self._queues[stream], self._in_flight[stream]
+    def _send(self, lane: Lane) -> None:
+        queue, in_flight = self._queues[lane], self._in_flight[lane]
         while queue and len(in_flight) < MESSAGES_IN_FLIGHT_MAX:
             items = take_items(queue)
             if not items:
                 break
             numbers = [item.pending.number for item in items]
-            sent = Sent(items, numbers, stream.write_markers(markers_write(items)))
+            sent = Sent(items, numbers, lane.stream.write_markers(markers_write(items)))
             in_flight.append(sent)
-            start_detached("markers", self._answered(stream, sent), broker=stream.broker_id)
+            start_detached("markers", self._answered(lane, sent), broker=lane.stream.broker_id)
         if not queue:
-            del self._queues[stream]
+            del self._queues[lane]
         if not in_flight:
-            del self._in_flight[stream]
+            del self._in_flight[lane]
 
-    async def _answered(self, stream: RelayStream, sent: Sent) -> None:
+    async def _answered(self, lane: Lane, sent: Sent) -> None:
         """Take a broker's answer, or go on without one."""
         results: Sequence[Sequence[int]] | None = None
         try:
@@ -267,22 +280,24 @@ class MarkerSender:
                 answer = await sent.answer
             results = [result.error_codes for result in answer.results]
         except (StreamClosed, TimeoutError) as error:
-            log.info("markers are not answered", broker=stream.broker_id, reason=str(error) or "timeout")
+            if isinstance(error, TimeoutError):
+                self._slow.update(partition for item in sent.items for partition in item.partitions)
+            log.info("markers are not answered", broker=lane.stream.broker_id, reason=str(error) or "timeout")
         except asyncio.CancelledError:
             if not self._is_closed:
                 raise
             return
         finally:
-            self._in_flight[stream].remove(sent)
-            if not self._in_flight[stream]:
-                del self._in_flight[stream]
+            self._in_flight[lane].remove(sent)
+            if not self._in_flight[lane]:
+                del self._in_flight[lane]
         if results is not None and not fits(sent.items, results):
-            log.error("a broker's answer about markers is not about what was asked", broker=stream.broker_id)
+            log.error("a broker's answer about markers is not about what was asked", broker=lane.stream.broker_id)
             results = None
         for position, item in enumerate(sent.items):
             self._settle(item, sent.numbers[position], None if results is None else results[position])
-        if stream in self._queues:
-            self._send(stream)
+        if lane in self._queues:
+            self._send(lane)
 
     def _settle(self, item: Item, number: int, codes: Sequence[int] | None) -> None:
         """Take what is known now of the markers of one transaction; codes are None where nobody has answered."""
@@ -310,9 +325,12 @@ class MarkerSender:
         result = result_of(code)
         if result is MarkerResult.DONE:
             pending.missing.discard(partition)
+            self._slow.discard(partition)
             self.counts.written += 1
             return False
         self.counts.repeated += 1
+        if code == ErrorCode.request_timed_out:
+            self._slow.add(partition)
         if result is MarkerResult.NUMBER_REFUSED:
             pending.number_refused(number)
         elif code == ErrorCode.request_timed_out or partition.topic == GROUP_TOPIC:
@@ -375,6 +393,8 @@ class MarkerSender:
         pending.is_void = True
         self._runtime_of.pop(pending, None)
         self._parked.pop(pending, None)
+        if not self._runtime_of:
+            self._slow.clear()  # also those that were deleted
 
     def _token(self) -> tuple[str, int]:
         return "markers", next(self._tokens)
