@@ -2,7 +2,13 @@
 
 import pytest
 
-from ottla_controller.producer_ids import BELIEVABLE_ID_MAX, BLOCK_LENGTH, PRODUCER_ID_MAX, next_block
+from ottla_controller.producer_ids import (
+    BELIEVABLE_ID_MAX,
+    BLOCK_LENGTH,
+    PRODUCER_ID_LEAP,
+    PRODUCER_ID_MAX,
+    next_block,
+)
 from ottla_core.errors import KafkaError
 
 
@@ -19,10 +25,12 @@ def test_the_last_ids_are_not_handed_out_beyond_the_end() -> None:
         next_block(PRODUCER_ID_MAX - BLOCK_LENGTH + 1, -1)
 
 
-def test_an_id_in_the_logs_that_was_not_counted_is_passed_over() -> None:
+def test_a_count_that_the_logs_prove_to_be_old_goes_on_well_above_all_ids_that_may_be_kept_elsewhere() -> None:
     assert next_block(1000, 999).first == 1000
-    assert next_block(1000, 1000).first == 1001
-    assert next_block(1000, 7345).first == 7346
+    assert next_block(1000, 1000).first == 1000 + PRODUCER_ID_LEAP
+    assert next_block(1000, 7345).first == 7345 + PRODUCER_ID_LEAP
+    leapt = next_block(1000, 7345)
+    assert next_block(leapt.first + leapt.length, 7345).first == leapt.first + BLOCK_LENGTH
 
 
 def test_an_id_that_nobody_can_have_been_given_is_not_believed() -> None:
