@@ -21,6 +21,7 @@ from ottla_broker.partition_table import PartitionTable
 from ottla_broker.replica.leader_replica import FollowerContact
 from ottla_core.clock import SystemClock
 from ottla_core.cluster.state.model import NO_EPOCH, ClusterState, PartitionState, Topic
+from ottla_core.shards import TRANSACTION_TOPIC
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
@@ -219,25 +220,29 @@ async def test_a_shard_that_does_not_answer_is_given_up(tmp_path: Path, monkeypa
     assert await leader.write(marker(("__consumer_offsets", (3,)))) == [[ErrorCode.request_timed_out]]
 
 
-async def test_an_administrator_ends_a_transaction_by_the_same_way(tmp_path: Path) -> None:
+async def test_nobody_writes_markers_to_the_topic_of_transactions(tmp_path: Path) -> None:
     leader = Leader(tmp_path)
+    assert await leader.write(marker((TRANSACTION_TOPIC, (0,)))) == [[ErrorCode.policy_violation]]
+    assert leader.relay.asked == []
+
+
+def administers(leader: Leader, topic: str, *partitions: int, coordinator_epoch: int = 0) -> "asyncio.Task[Any]":
+    """Abort what is open in partitions."""
     feed = StatedFeed(with_transactions(group_state(ScriptedCoordinator(1).member())))
     broker = broker_of(feed, groups=leader.relay)
-    request = made(
-        WriteTxnMarkersRequest,
-        {
-            "markers": (
-                {
-                    "producer_id": PRODUCER,
-                    "producer_epoch": EPOCH,
-                    "transaction_result": False,
-                    "coordinator_epoch": 0,
-                    "topics": ({"name": "flights", "partition_indexes": (0, 9)},),
-                },
-            )
-        },
-    )
-    asked = asyncio.create_task(ask(broker, request))
+    values = {
+        "producer_id": PRODUCER,
+        "producer_epoch": EPOCH,
+        "transaction_result": False,
+        "coordinator_epoch": coordinator_epoch,
+        "topics": ({"name": topic, "partition_indexes": partitions},),
+    }
+    return asyncio.create_task(ask(broker, made(WriteTxnMarkersRequest, {"markers": (values,)})))
+
+
+async def test_an_administrator_ends_a_transaction_by_the_same_way(tmp_path: Path) -> None:
+    leader = Leader(tmp_path)
+    asked = administers(leader, "flights", 0, 9)
     await settled()
     leader.replicate(0)
     (told,) = (await asked).markers
@@ -247,3 +252,23 @@ async def test_an_administrator_ends_a_transaction_by_the_same_way(tmp_path: Pat
         (9, ErrorCode.unknown_topic_or_partition),
     ]
     assert committed_values(leader.partitions[0].log) == []
+
+
+async def test_clients_raise_no_ownership_number(tmp_path: Path) -> None:
+    """Coordinators would have to go above it, until there are no higher ones."""
+    leader = Leader(tmp_path)
+    written = leader.write(marker(("flights", (0,)), coordinator_epoch=3))
+    await settled()
+    leader.replicate(0)
+    assert await written == [[NONE]]
+    for index, coordinator_epoch in ((0, 4), (1, 1), (1, 2**31 - 1)):
+        (told,) = (await administers(leader, "flights", index, coordinator_epoch=coordinator_epoch)).markers
+        assert told.topics[0].partitions[0].error_code is ErrorCode.invalid_request
+    asked = administers(leader, "flights", 0, coordinator_epoch=3)
+    await settled()
+    leader.replicate(0)
+    assert (await asked).markers[0].topics[0].partitions[0].error_code is ErrorCode.none
+
+    (told,) = (await administers(leader, "__consumer_offsets", 3, coordinator_epoch=2**31 - 1)).markers
+    assert told.topics[0].partitions[0].error_code is ErrorCode.unknown_topic_or_partition
+    assert leader.relay.asked == []

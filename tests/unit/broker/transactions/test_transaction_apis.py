@@ -206,6 +206,14 @@ async def test_all_partitions_are_added_or_none() -> None:
     assert relay.asked == []
 
 
+async def test_the_topic_of_transactions_is_no_part_of_one() -> None:
+    broker, relay = setting(partition_codes(NONE))
+    topics = tuple({"name": name, "partitions": (0,)} for name in ("__transaction_state", "__consumer_offsets"))
+    answer = await ask(broker, request(24, 5, transactions=[{"transactional_id": ID, **PRODUCER, "topics": topics}]))
+    assert codes_in(answer) == [NONE, ErrorCode.topic_authorization_failed, NOT_ATTEMPTED]
+    assert relay.asked == []
+
+
 async def test_a_topic_that_follows_another_cluster_is_not_added() -> None:
     state = state_of()
     flights = state.topics["flights"]

@@ -14,6 +14,7 @@ from ottla_core.shards import GROUP_TOPIC, TRANSACTION_TOPIC
 from ottla_core.topic_partition import TopicPartition
 from ottla_group_coordinator.markers import marker_messages, marker_sender
 from ottla_group_coordinator.runtime import shard_runtime
+from ottla_group_coordinator.transactions.shard_state import NUMBER_MAX
 from ottla_group_coordinator.transactions.transaction import Identity
 from tests.support.eventually_async import eventually_async
 from tests.support.groups.coordinator_under_test import CoordinatorUnderTest, assign, shard_of
@@ -197,6 +198,25 @@ async def test_a_number_that_a_log_refuses_is_passed_by(broker: MarkingBroker) -
     assert await broker.end("t", identity) == "none"
     await completes(broker)
     assert broker.partitions.markers[P0][-1].number >= 50
+
+
+async def test_a_shard_serves_on_when_ownership_numbers_have_run_out(
+    coordinator: CoordinatorUnderTest, feed: StatedFeed, broker: MarkingBroker
+) -> None:
+    runtime = coordinator.coordinator.transaction_shards.get(SHARD)
+    assert runtime is not None
+    assert runtime.shard is not None
+    runtime.shard.ownership_number = NUMBER_MAX - 2
+    broker.partitions.write(P0, Marker(7, 0, is_commit=True, number=NUMBER_MAX, version=0))
+    identity = await begin(broker, P0)
+    assert await broker.end("t", identity, version=3) == "none"
+    await completes(broker)
+    assert broker.partitions.markers[P0][-1].number == NUMBER_MAX
+
+    await own(coordinator, feed, producer_epoch=1)
+    assert await broker.add("t", identity, Q0) == "none"
+    assert await broker.end("t", identity, version=3) == "none"
+    await eventually_async(lambda: Q0 in broker.partitions.markers, "the next owner has sent its marker")
 
 
 @pytest.mark.parametrize("version", [3, 5])

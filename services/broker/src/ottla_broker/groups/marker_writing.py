@@ -3,7 +3,8 @@
 A marker counts when every in-sync replica has it. All markers of a message are appended before any is waited for;
 each partition is answered on its own, and the coordinator asks again for those that fail. A partition of
 `__consumer_offsets` is written by the owner of its shard alone, so its marker goes on to that one as a
-WriteTxnMarkers request, whatever broker leads the partition.
+WriteTxnMarkers request, whatever broker leads the partition. Into `__transaction_state` nobody but the owners of its
+shards writes, so there are no markers in it.
 
 Source: `KafkaApis.handleWriteTxnMarkersRequest`.
 """
@@ -26,7 +27,7 @@ from ottla_broker.partition import Partition
 from ottla_broker.partition_table import PartitionTable
 from ottla_core.clock import Clock
 from ottla_core.errors import KafkaError, MessageTooLarge, RequestTimedOut
-from ottla_core.shards import GROUP_TOPIC, shard_named
+from ottla_core.shards import GROUP_TOPIC, TRANSACTION_TOPIC, shard_named
 from ottla_core.slices import Pace
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.control_records import TransactionMarker, marker_batch
@@ -49,6 +50,9 @@ SHARDS_AT_ONCE_MAX: Final = 64
 
 VERSION: Final = 2
 """Of WriteTxnMarkers; the first that says of which version the transaction is."""
+
+FIRST_NUMBER: Final = 0
+"""The ownership number of clients' markers for producers that have none in a partition, as of Kafka's tools."""
 
 _NO_OWNER: Final = frozenset(
     {
@@ -131,12 +135,17 @@ class MarkerWriting:
             return refused_markers(request, ErrorCode.unknown_server_error)
         return pb.MarkersWritten(results=[pb.MarkersWritten.Result(error_codes=each) for each in codes])
 
-    async def write(self, markers: Sequence[MarkerForPartitions], ask: AskShard) -> list[list[ErrorCode]]:
+    async def write(
+        self, markers: Sequence[MarkerForPartitions], ask: AskShard, *, are_clients: bool = False
+    ) -> list[list[ErrorCode]]:
         """Write markers; return for each the errors of its partitions, none where every in-sync replica has it.
 
         Args:
             markers: what is to be written.
             ask: the way to the owners of groups' shards.
+            are_clients: whether a client has made them. They may not have a higher ownership number than the
+                producer's last marker in the partition: it would refuse those of coordinators until theirs are
+                above, and numbers end at 2^31. Such ones are only taken where this broker leads.
         """
         pace = Pace()
         codes: list[list[ErrorCode]] = []
@@ -147,7 +156,9 @@ class MarkerWriting:
                 own = [ErrorCode.none] * len(each.partitions)
                 codes.append(own)
                 for position, place in enumerate(each.partitions):
-                    if place.topic == GROUP_TOPIC:
+                    if (code := self._refusal(each.marker, place, are_clients=are_clients)) is not ErrorCode.none:
+                        own[position] = code
+                    elif place.topic == GROUP_TOPIC:
                         for_shards.append(_ForShard(each, place, own, position))
                     else:
                         self._append(each, place, own, position, waits)
@@ -158,6 +169,19 @@ class MarkerWriting:
             for wait in waits:
                 wait.stop()
         return codes
+
+    def _refusal(self, marker: TransactionMarker, place: TopicPartition, *, are_clients: bool) -> ErrorCode:
+        """Return why a marker is refused whatever the log says, or none."""
+        if place.topic == TRANSACTION_TOPIC:
+            return ErrorCode.policy_violation
+        if not are_clients:
+            return ErrorCode.none
+        try:
+            producer = self._partitions.leader_of(*place).log.producers.get(marker.producer_id)
+        except KafkaError as error:
+            return error.code
+        number_max = FIRST_NUMBER if producer is None else max(producer.coordinator_epoch, FIRST_NUMBER)
+        return ErrorCode.none if marker.coordinator_epoch <= number_max else ErrorCode.invalid_request
 
     def _append(
         self,

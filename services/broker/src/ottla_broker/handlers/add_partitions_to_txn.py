@@ -25,7 +25,7 @@ from ottla_broker.outcome import Outcome, Parts
 from ottla_core.acls import AclOperation, ResourceKind
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import KafkaError, MessageTooLarge
-from ottla_core.shards import INTERNAL_TOPICS
+from ottla_core.shards import INTERNAL_TOPICS, TRANSACTION_TOPIC
 from ottla_core.slices import rest
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.conversion import item_type, message_of
@@ -136,7 +136,7 @@ async def _ask_several(broker: Broker, request: Request) -> Parts:
 async def _result(broker: Broker, request: Request, transaction: Any) -> Any:
     result_type = item_type(request.codec.response_type, RESULTS)
     topic_type = item_type(result_type, "topic_results")
-    codes = _refusals(broker.state, transaction.topics, set())
+    codes = _refusals(broker.state, transaction.topics, {TRANSACTION_TOPIC})
     if not codes:
         part = replace(request.message, transactions=(transaction,))
         frame = request.codec.encode_request(request.header, part)

@@ -37,7 +37,7 @@ async def handle(broker: Broker, request: Request) -> Parts:
         )
         for each in message.markers
     ]
-    codes = await broker.groups.markers.write(markers, broker.groups.ask_shard)
+    codes = await broker.groups.markers.write(markers, broker.groups.ask_shard, are_clients=True)
     marker_type = item_type(request.codec.response_type, "markers")
     topic_type = item_type(marker_type, "topics")
     partition_type = item_type(topic_type, "partitions")

@@ -33,7 +33,7 @@ _DONE = frozenset(
         ErrorCode.none,
         ErrorCode.unsupported_for_message_format,
         ErrorCode.unsupported_version,
-        # The partition follows one of another cluster by now, and takes none of this one's records.
+        # The partition follows one of another cluster by now, or is of `__transaction_state`, and takes no markers.
         ErrorCode.policy_violation,
     }
 )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from ottla_core.topic_partition import TopicPartition
 from ottla_group_coordinator.transactions.effects import SendMarkers
+from ottla_group_coordinator.transactions.shard_state import NUMBER_MAX
 from ottla_group_coordinator.transactions.transaction import EPOCH_BUMP_VERSION
 
 NUMBER_STEP_BITS_MAX = 10
@@ -51,7 +52,7 @@ class PendingEnd:
     def number_refused(self, number: int) -> None:
         """Note that a log has seen a later number than this one, by how much is not known."""
         if number >= self.number:
-            self.wanted_number = max(self.wanted_number, number + (1 << min(self.refusals, NUMBER_STEP_BITS_MAX)))
+            self._want(number + (1 << min(self.refusals, NUMBER_STEP_BITS_MAX)))
             self.refusals += 1
 
     def due(self) -> list[TopicPartition]:
@@ -66,4 +67,8 @@ class PendingEnd:
         others. From version 2 on it is the epoch that tells them apart.
         """
         if partitions and self.order.transaction_version < EPOCH_BUMP_VERSION and number >= self.number:
-            self.wanted_number = max(self.wanted_number, number + 1)
+            self._want(number + 1)
+
+    def _want(self, number: int) -> None:
+        # No log has seen a later one than the last, so that one is taken again and again.
+        self.wanted_number = max(self.wanted_number, min(number, NUMBER_MAX))

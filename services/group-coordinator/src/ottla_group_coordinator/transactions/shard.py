@@ -25,7 +25,7 @@ from ottla_group_coordinator.transactions.handlers import (
 )
 from ottla_group_coordinator.transactions.holding import hold, let_go_on
 from ottla_group_coordinator.transactions.requests import MarkersWritten, NumberWanted, TransactionRequest
-from ottla_group_coordinator.transactions.shard_state import TransactionShardState
+from ottla_group_coordinator.transactions.shard_state import NUMBER_MAX, TransactionShardState
 from ottla_group_coordinator.transactions.transaction_state import PREPARED
 
 
@@ -79,7 +79,8 @@ class TransactionShard(TransactionShardState):
     def loaded(self, now_ms: int) -> Turn:
         """Begin to serve after the last `replay`: with a number of our own, send the markers that may lack."""
         turn = self._turn(now_ms)
-        self.raise_number(turn, self.ownership_number + 1)
+        if self.ownership_number < NUMBER_MAX:  # else there is none of our own, and former markers are not told apart
+            self.raise_number(turn, self.ownership_number + 1)
         for begin in ON_LOADED:
             begin(self, turn)
         for transactional_id, transaction in self.transactions.items():
