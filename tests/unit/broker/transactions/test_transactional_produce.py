@@ -77,10 +77,10 @@ class Leader:
         )
 
     async def produce(
-        self, *batches: bytes, version: int = OLD, transactional_id: str | None = ID
+        self, *batches: bytes, version: int = OLD, transactional_id: str | None = ID, first: int = 0
     ) -> Sequence[ErrorCode]:
-        """Have a client send a batch for each partition; return what it is told of each."""
-        data = tuple({"index": index, "records": batch} for index, batch in enumerate(batches))
+        """Have a client send a batch for each partition from the first; return what it is told of each."""
+        data = tuple({"index": index, "records": batch} for index, batch in enumerate(batches, first))
         message = made(
             load_request_schema(0, version),
             {
@@ -289,3 +289,92 @@ async def test_who_may_not_write_as_the_transactional_id_or_to_the_topic_adds_no
     leader = Leader(tmp_path, partition_codes(NONE), authorization=may_use_id)
     assert await leader.produce(batch(), version=IMPLICIT) == [ErrorCode.topic_authorization_failed]
     assert leader.relay.asked == []
+
+
+async def in_next_transaction(leader: Leader, version: int = OLD) -> None:
+    """Have one transaction in two partitions, by a request for each, and begin the next one in the first of them."""
+    assert await leader.produce(batch(b"1"), version=version) == [NONE]
+    assert await leader.produce(batch(b"2"), version=version, first=1) == [NONE]
+    for partition in leader.partitions[:2]:
+        end(partition.log, PRODUCER, EPOCH, commit=True)
+    leader.relay.asked.clear()
+    assert await leader.produce(batch(b"3", 1), version=version) == [NONE]
+
+
+def asked_about(leader: Leader) -> list[tuple[int, ...]]:
+    """The partitions of each question."""
+    return [
+        tuple(sorted(topic.partitions))
+        for asked in leader.relay.asked
+        for transaction in asked.message.transactions
+        for topic in transaction.topics
+    ]
+
+
+async def test_the_next_transaction_is_confirmed_at_once_where_the_last_one_has_begun(tmp_path: Path) -> None:
+    leader = Leader(tmp_path, partition_codes(NONE))
+    await in_next_transaction(leader)
+    assert await leader.produce(batch(b"4", 1), first=1) == [NONE]
+    assert asked_about(leader) == [(0, 1)]
+    assert leader.values(1) == [b"2", b"4"]
+
+    for partition in leader.partitions[:2]:
+        end(partition.log, PRODUCER, EPOCH, commit=True)
+    assert await leader.produce(batch(b"5", 2), first=1) == [NONE]
+    assert await leader.produce(batch(b"6", 2)) == [NONE]
+    assert asked_about(leader) == [(0, 1), (0, 1)]
+
+
+async def test_nothing_is_added_to_a_transaction_that_its_producer_has_not_written_to(tmp_path: Path) -> None:
+    leader = Leader(tmp_path, partition_codes(NONE))
+    await in_next_transaction(leader, IMPLICIT)
+    assert asked_about(leader) == [(0,)]
+
+
+async def test_what_the_coordinator_has_not_confirmed_ahead_is_asked_for_when_it_is_written_to(
+    tmp_path: Path,
+) -> None:
+    codes = {0: NONE, 1: NONE}
+    leader = Leader(tmp_path, by_partition(lambda asked: codes[asked.partition]))
+    await in_next_transaction(leader)
+    assert await leader.produce(batch(b"4", 1), first=1) == [NONE]
+    for partition in leader.partitions[:2]:
+        end(partition.log, PRODUCER, EPOCH, commit=True)
+
+    codes[1] = ErrorCode.transaction_abortable
+    assert await leader.produce(batch(b"5", 2)) == [NONE]
+    assert await leader.produce(batch(b"6", 2), first=1) == [ErrorCode.invalid_txn_state]
+    assert asked_about(leader) == [(0, 1), (0, 1), (1,)]
+    assert leader.values(1) == [b"2", b"4"]
+
+
+async def test_an_end_of_the_transaction_takes_back_what_was_confirmed_ahead(tmp_path: Path) -> None:
+    leader = Leader(tmp_path, partition_codes(NONE))
+    await in_next_transaction(leader)
+    end(leader.partitions[1].log, PRODUCER, EPOCH, commit=False)  # by a time-out
+
+    leader.relay.answering = partition_codes(ErrorCode.invalid_txn_state)
+    assert await leader.produce(batch(b"4", 1), first=1) == [ErrorCode.invalid_txn_state]
+    assert leader.values(1) == [b"2"]
+
+
+async def test_another_leadership_takes_back_what_was_confirmed_ahead(tmp_path: Path) -> None:
+    leader = Leader(tmp_path, partition_codes(NONE))
+    await in_next_transaction(leader)
+    partition = leader.partitions[1]
+    partition.apply(replace(partition.state, leader_epoch=partition.state.leader_epoch + 1), leads=True)
+
+    leader.relay.answering = partition_codes(ErrorCode.invalid_txn_state)
+    assert await leader.produce(batch(b"4", 1), first=1) == [ErrorCode.invalid_txn_state]
+    assert leader.values(1) == [b"2"]
+
+
+async def test_a_batch_that_others_have_to_come_before_is_not_appended_by_what_was_confirmed_ahead(
+    tmp_path: Path,
+) -> None:
+    leader = Leader(tmp_path, partition_codes(NONE))
+    await in_next_transaction(leader)
+    assert await leader.produce(batch(b"5", 2), first=1) == [ErrorCode.out_of_order_sequence_number]
+    assert await leader.produce(batch(b"4", 1), first=1) == [NONE]
+    assert await leader.produce(batch(b"5", 2), first=1) == [NONE]
+    assert leader.values(1) == [b"2", b"4", b"5"]

@@ -135,7 +135,11 @@ def _handle_transactional(work: _Work) -> Outcome:
             kind = ResourceKind.TRANSACTIONAL_ID
             broker.authorization.check(request, AclOperation.WRITE, kind, message.transactional_id)
         verification = ProduceVerification(
-            message, request.version, broker.partitions, lambda named: _may_write(broker, request, named)
+            message,
+            request.version,
+            broker.partitions,
+            lambda named: _may_write(broker, request, named),
+            broker.transaction_coordinators.recent,
         )
     except KafkaError as error:
         return _refuse_all(work, error)

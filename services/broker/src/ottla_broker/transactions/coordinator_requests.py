@@ -23,6 +23,7 @@ from ottla_broker.callback_answer import CallbackAnswer
 from ottla_broker.groups.errors import NotCoordinator, TransactionalIdRefused
 from ottla_broker.groups.relay import OWN_HOST, GroupRelay
 from ottla_broker.groups.routing import transaction_shard_for
+from ottla_broker.transactions.recent_partitions import RecentPartitions
 from ottla_core.background import start_detached
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import InvalidRequest, MessageTooLarge
@@ -91,6 +92,7 @@ class CoordinatorRequests:
         timeout_s: after how many seconds a question is given up.
 
     Attributes:
+        recent: the partitions that producers have asked about lately.
         asked_count: questions.
         failed_count: those that were answered no for a partition, or not at all.
     """
@@ -105,6 +107,7 @@ class CoordinatorRequests:
         self._correlation_ids = itertools.count()
         self._queued: dict[TopicPartition, deque[_Question]] = {}
         self._waiting_count = 0
+        self.recent = RecentPartitions()
         self.asked_count = 0
         self.failed_count = 0
 

@@ -4,11 +4,16 @@ For each partition in which the transaction is not open, a guard is taken before
 void by all that would make the coordinator's answer outdated: a marker, a later epoch, another leadership. The batch
 is appended with the guard, and the log looks whether it is still valid.
 
+Where the coordinator has only to confirm, it is asked about more than this request needs: the partitions in which the
+producer's last transaction had begun (`recent_partitions.py`). Guards are taken for them as well, and those that it
+confirms spare later requests of the transaction their question, as long as they stand.
+
 Which errors a producer is told depends on the version in which it asks (KIP-890). Source: Kafka's
 ReplicaManager.handleProduceAppend and AddPartitionsToTxnManager.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -20,6 +25,7 @@ from ottla_broker.log.producers.verification import VerificationGuard
 from ottla_broker.partition import Partition
 from ottla_broker.partition_table import PartitionTable
 from ottla_broker.transactions.coordinator_requests import CoordinatorRequests, Errors
+from ottla_broker.transactions.recent_partitions import RecentPartitions
 from ottla_core.errors import CodedError, KafkaError
 from ottla_core.shards import INTERNAL_TOPICS
 from ottla_core.topic_partition import TopicPartition
@@ -41,6 +47,9 @@ FIRST_WITH_ABORTABLE: Final = 11
 
 TRIES_MAX: Final = 3
 """So often a coordinator is asked whose answers are outdated when they come."""
+
+NO_SEQUENCE_YET: Final = 2**31 - 1
+"""The lowest sequence of a guard without a batch: the first one that comes lowers it."""
 
 Place = tuple[str | UUID, int]
 """A partition as a request names it."""
@@ -138,6 +147,7 @@ class ProduceVerification:
         partitions: this broker's.
         may_write: whether the client may write to a topic, as the request names it. No other partition is added to
             a transaction.
+        recent: the partitions in which producers' last transactions have begun.
 
     Raises:
         SeveralProducers: the request is refused as a whole.
@@ -149,6 +159,7 @@ class ProduceVerification:
         version: int,
         partitions: PartitionTable,
         may_write: Callable[[str | UUID], bool],
+        recent: RecentPartitions,
     ) -> None:
         assert message.transactional_id is not None
         self._transactional_id = message.transactional_id
@@ -156,8 +167,10 @@ class ProduceVerification:
         self._adds = version >= FIRST_IMPLICIT_PRODUCE
         self._partitions = partitions
         self._may_write = may_write
+        self._recent = recent
         self._batches = list(_transactional_batches(message))
         self._asked: dict[TopicPartition, _Asked] = {}
+        self._confirmed: dict[Place, VerificationGuard] = {}
         self._errors: dict[Place, KafkaError] = {}
         if len({(header.producer_id, header.producer_epoch) for _, _, header in self._batches}) > 1:
             raise SeveralProducers("Transactional records contained more than one producer ID")
@@ -166,6 +179,7 @@ class ProduceVerification:
     def _take_guards(self) -> None:
         """Take a guard for every partition in which the transaction is not open now."""
         self._asked.clear()
+        self._confirmed.clear()
         self._errors.clear()
         for place, head, header in self._batches:
             try:
@@ -184,6 +198,10 @@ class ProduceVerification:
             except KafkaError as error:
                 self._errors[place] = error
             else:
+                if guard.is_confirmed and not self._adds:
+                    self._confirmed[place] = guard
+                    self._recent.go_on(header.producer_id, partition.topic_partition)
+                    continue
                 self._asked[partition.topic_partition] = _Asked(place, partition, partition.state.leader_epoch, guard)
 
     @property
@@ -193,7 +211,7 @@ class ProduceVerification:
 
     def known(self) -> Verified:
         """Return what is known without asking."""
-        return Verified(errors=self._errors)
+        return Verified(dict(self._confirmed), self._errors)
 
     async def ask(self, coordinators: CoordinatorRequests, retrying: Retrying) -> Verified:
         """Ask the transaction's coordinator; return what may be appended.
@@ -206,9 +224,16 @@ class ProduceVerification:
         header = self._batches[0][2]
         tries = 0
         while self._asked:
+            ahead = self._guards_ahead(header)
             told = await coordinators.errors_of(
-                self._transactional_id, header.producer_id, header.producer_epoch, tuple(self._asked), adds=self._adds
+                self._transactional_id,
+                header.producer_id,
+                header.producer_epoch,
+                (*self._asked, *ahead),
+                adds=self._adds,
             )
+            for name, guard in ahead.items():
+                guard.is_confirmed = name not in told  # it counts only as long as the guard stands
             if self._adds and ErrorCode.concurrent_transactions in told.values():
                 if loop.time() + retrying.backoff_s > deadline:
                     return self._verified(told)
@@ -220,8 +245,20 @@ class ProduceVerification:
             self._take_guards()
         return self.known()
 
+    def _guards_ahead(self, header: RecordBatchHeader) -> Mapping[TopicPartition, VerificationGuard]:
+        """Take guards for partitions that the transaction is likely to write to; none are added to it for that."""
+        if self._adds:
+            return {}
+        found: dict[TopicPartition, VerificationGuard] = {}
+        for name in self._recent.begin(header.producer_id, self._asked):
+            with contextlib.suppress(KafkaError):
+                found[name] = self._partitions.leader_of(*name).begin_verification(
+                    header.producer_id, header.producer_epoch, NO_SEQUENCE_YET, supports_epoch_bump=False
+                )
+        return found
+
     def _verified(self, told: Errors) -> Verified:
-        errors, guards = dict(self._errors), dict[Place, VerificationGuard]()
+        errors, guards = dict(self._errors), dict(self._confirmed)
         for name, each in self._asked.items():
             if name in told:
                 errors[each.place] = self._error(name, told[name])

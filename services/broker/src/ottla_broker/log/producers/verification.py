@@ -35,6 +35,8 @@ class VerificationGuard:
         supports_epoch_bump: whether the producer's epoch is raised at the end of each transaction, so that its
             sequence begins at 0.
         sweeps: how often it was found unused.
+        is_confirmed: whether the coordinator has said, asked after the guard was taken, that the transaction has this
+            partition. As long as the guard stands, a batch may be appended with it without another question.
     """
 
     producer_id: int
@@ -42,6 +44,7 @@ class VerificationGuard:
     lowest_sequence: int
     supports_epoch_bump: bool
     sweeps: int = 0
+    is_confirmed: bool = False
 
 
 class Verifications:
