@@ -4,15 +4,19 @@ It reads committed records within its transactions, asks late, is taken over and
 batches of an epoch that is over, which must never get into a later transaction nor begin one that nobody ends.
 """
 
+import argparse
+import os
 import random
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from tests.faults.transactions.raw_transactions import NONE, PASSING, RawTransactions
 from tests.faults.transactions.transaction_history import Partition
 from tests.faults.transactions.transaction_notes import (
+    OPEN_S_MAX,
     WriterNotes,
     draw_payload,
     draw_plan,
@@ -26,6 +30,8 @@ TRANSACTION_TIMEOUT_S = 5.0
 TAIL_RECORDS = 30
 """How far back a transaction reads."""
 WAYS = {"commit": 50, "read": 20, "abort": 10, "zombie": 8, "outdated": 8, "late": 2, "left": 2}
+PATIENT_WAYS = {"patient": 90, "abort": 10}
+PATIENT_S = (0.5, 2.0)
 ZOMBIES_PATIENCE_S = 1.0
 RIVALS_PAUSE_S = (1.0, 4.0)
 
@@ -33,13 +39,14 @@ RIVALS_PAUSE_S = (1.0, 4.0)
 class RawWriter:
     """One writer's loop."""
 
-    def __init__(self, options: Any, notes: WriterNotes) -> None:
+    def __init__(self, options: Any, notes: WriterNotes, ending: threading.Event) -> None:
         self._options = options
         self._notes = notes
         self._chance = random.Random(options.seed)
         self._partitions = partitions_of(options)
         self._cluster = RoutedTransactions(options.bootstrap, self._chance)
-        self.ending = threading.Event()
+        self._ways = PATIENT_WAYS if options.patient else WAYS
+        self.ending = ending
         self._instance = 0
         self._number = 0
 
@@ -81,7 +88,7 @@ class RawWriter:
 
     def _transact(self, producer: RawTransactions) -> RawTransactions | None:
         """One transaction; who is the producer then, or None if another one has to begin."""
-        way = self._chance.choices(list(WAYS), list(WAYS.values()))[0]
+        way = self._chance.choices(list(self._ways), list(self._ways.values()))[0]
         plan = draw_plan(self._chance, self._partitions)
         name = self._begin(plan)
         values = self._values(name, plan)
@@ -95,8 +102,11 @@ class RawWriter:
             return None
         if way == "late":
             self.ending.wait(TRANSACTION_TIMEOUT_S * self._chance.uniform(0.8, 1.6))
+        if way == "patient":
+            self.ending.wait(self._chance.uniform(*PATIENT_S))
         if way == "read":
             self._read(name)
+            self.ending.wait(self._chance.uniform(0, OPEN_S_MAX))
         if way == "abort":
             return self._abort(producer, name, "aborted")
         former = producer.producer
@@ -180,11 +190,38 @@ class RawWriter:
 
 def main() -> int:
     options = writer_options()
+    ending = threading.Event()
+    threading.excepthook = end_the_process
+    signal.signal(signal.SIGTERM, lambda *_: ending.set())
     with options.notes.open("w") as file:
-        writer = RawWriter(options, WriterNotes(file))
-        signal.signal(signal.SIGTERM, lambda *_: writer.ending.set())
-        writer.run()
+        notes = WriterNotes(file)
+        threads = [
+            threading.Thread(target=RawWriter(each, notes, ending).run, name=each.name)
+            for each in options_of_each(options)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     return 0
+
+
+def end_the_process(failure: threading.ExceptHookArgs) -> None:
+    """Ends all when one thread has failed, as the load is checked by its processes."""
+    threading.__excepthook__(failure)
+    os._exit(1)
+
+
+def options_of_each(options: argparse.Namespace) -> Iterator[argparse.Namespace]:
+    """The options of each writer: patient ones come in numbers, so that transactions are open at any time."""
+    if not options.patient:
+        yield options
+        return
+    for number in range(options.patient):
+        each = argparse.Namespace(**vars(options))
+        each.name, each.transactional_id = f"{options.name}-{number}", f"{options.transactional_id}-{number}"
+        each.seed = options.seed * options.patient + number
+        yield each
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import random
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
 from tests.faults.history import line
@@ -39,7 +40,7 @@ def main() -> int:
                 except Unanswered:
                     error, offset = "unanswered", -1
                 if error == "none":
-                    notes.write(line(STABLE_END, topic, partition, offset))
+                    notes.write(line(STABLE_END, topic, partition, offset, time.monotonic_ns()))
                 else:
                     cluster.forget(topic, partition)
             notes.flush()

@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tests.faults.transactions.transaction_history import Partition
 from tests.faults.transactions.transaction_notes import (
+    OPEN_S_MAX,
     WriterNotes,
     draw_payload,
     draw_plan,
@@ -27,7 +28,7 @@ TRANSACTION_TIMEOUT_S = 6.0
 PATIENCE_S = 20.0
 """For one call; the next one of the same kind goes on where it has stopped."""
 GIVE_UP_CALLS = 6
-WAYS = {"commit": 70, "abort": 15, "zombie": 8, "late": 3, "left": 4}
+WAYS = {"commit": 50, "slow": 20, "abort": 15, "zombie": 8, "late": 3, "left": 4}
 
 
 class TransactionalWriter:
@@ -85,6 +86,8 @@ class TransactionalWriter:
             return self._be_overtaken(producer, name)
         if way == "late":
             self.ending.wait(TRANSACTION_TIMEOUT_S * self._chance.uniform(0.8, 1.6))
+        if way == "slow":
+            self.ending.wait(self._chance.uniform(0, OPEN_S_MAX))
         if way == "abort" or not is_written:
             return self._abort(producer, name, "aborted" if is_written else "aborted, as records were not taken")
         self._notes.committing(name)

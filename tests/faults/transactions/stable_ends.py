@@ -14,9 +14,10 @@ STABLE_END = "stable-end"
 def receding_ends(lines: Iterable[str]) -> Iterator[str]:
     """Ends that were told later than greater ones; each was asked for after the one before had been told."""
     told: dict[tuple[str, str], int] = {}
-    for what, topic, partition, offset in whole_lines(lines):
+    for what, topic, partition, offset, told_ns in whole_lines(lines):
         assert what == STABLE_END
         end = told.get((topic, partition), 0)
         if int(offset) < end:
-            yield f"receded: the committed records of {topic}-{partition} ended at {end}, and then at {offset}"
+            what_ended = f"the committed records of {topic}-{partition}"
+            yield f"receded: {what_ended} ended at {end}, and then at {offset} ({told_ns})"
         told[topic, partition] = int(offset)

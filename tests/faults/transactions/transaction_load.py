@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,11 +35,13 @@ class WriterProgram(NamedTuple):
         program: of `load_programs`.
         transactional_id: which another one may have, too; they take it from each other.
         topics: that it writes, or reads and writes.
+        patient: how many writers it is that leave their transactions open a while, if it is such.
     """
 
     program: str
     transactional_id: str
     topics: tuple[str, ...]
+    patient: int = 0
 
 
 _WRITTEN = tuple(topic.name for topic in WRITTEN)
@@ -46,6 +49,7 @@ WRITERS = {
     "librdkafka": WriterProgram("transactional_writer", "librdkafka", _WRITTEN),
     "librdkafka-too": WriterProgram("transactional_writer", "librdkafka-too", _WRITTEN),
     "raw": WriterProgram("raw_transactional_writer", "raw", _WRITTEN),
+    "patient": WriterProgram("raw_transactional_writer", "patient", _WRITTEN, patient=4),
     "rival": WriterProgram("raw_transactional_writer", "contested", _WRITTEN),
     "other-rival": WriterProgram("raw_transactional_writer", "contested", _WRITTEN),
 }
@@ -68,7 +72,9 @@ class TransactionLoad(LoadPrograms):
         locked_up: readers that had to be started again, since librdkafka's may stop asking when brokers restart.
     """
 
-    def __init__(self, directory: Path, network: Network, bootstrap: str, *, seed: int) -> None:
+    def __init__(
+        self, directory: Path, network: Network, bootstrap: str, *, seed: int, only: Collection[str] | None = None
+    ) -> None:
         super().__init__(directory, network)
         self.locked_up: list[str] = []
         where = ["--bootstrap", bootstrap, "--partitions", str(PARTITIONS)]
@@ -79,9 +85,11 @@ class TransactionLoad(LoadPrograms):
                 [
                     *(*where, "--topics", *writer.topics, "--name", name),
                     *("--transactional-id", writer.transactional_id, "--seed", f"{seed}{number}"),
+                    *("--patient", str(writer.patient)),
                 ],
             )
             for number, (name, writer) in enumerate({**WRITERS, **COPIERS}.items())
+            if only is None or name in only
         }
         self._watcher = self._program("stable_end_watcher", "watcher", [*where, "--topics", *_WRITTEN])
         topics = [topic.name for topic in TOPICS]
@@ -130,11 +138,11 @@ class TransactionLoad(LoadPrograms):
 
     def stop_writers(self) -> None:
         """Stops those that write of themselves; returns when each has ended its last transaction."""
-        stop_programs([self._writers[name] for name in WRITERS])
+        stop_programs([each for name, each in self._writers.items() if name in WRITERS])
 
     def stop_copiers(self) -> None:
         """Stops the chain."""
-        stop_programs([self._writers[name] for name in COPIERS])
+        stop_programs([each for name, each in self._writers.items() if name in COPIERS])
 
     def stop_readers(self, final: dict[str, Contents]) -> None:
         """Stops them when they have come to the end; one that does not get there begins anew once."""

@@ -21,6 +21,8 @@ from tests.faults.transactions.transaction_records import TransactionId
 
 RECORDS_MAX = 6
 PAYLOAD_BYTES_MAX = 300
+OPEN_S_MAX = 1.0
+"""How long some transactions are open with all their records stored, so that faults find some that are."""
 
 
 class WriterNotes:
@@ -76,6 +78,7 @@ def writer_options() -> argparse.Namespace:
     parser.add_argument("--transactional-id", required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--rate", type=float, default=8.0, help="transactions a second, at most")
+    parser.add_argument("--patient", type=int, default=0, help="so many writers that leave transactions open a while")
     parser.add_argument("--notes", type=Path, required=True)
     return parser.parse_args()
 

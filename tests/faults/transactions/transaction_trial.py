@@ -9,7 +9,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 
@@ -62,10 +62,13 @@ class TransactionPlan(Plan):
 
     Attributes:
         members: which processes there are, if their number is not to be drawn from the seed.
+        services: settings of services, by role.
+        writers: which programs write, if not all; without all of them there is no chain.
     """
 
     members: Members | None = None
     services: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    writers: Collection[str] | None = None
 
 
 def run_transaction_trial(plan: TransactionPlan) -> Outcome:
@@ -127,7 +130,11 @@ class _TransactionTrial:
         assert not (missing := self._view.wait_in_sync(within_s=IN_SYNC_DEADLINE_S)), missing
         try:
             with TransactionLoad(
-                self._plan.directory / "load", self._network, self._cluster.bootstrap, seed=self._plan.seed
+                self._plan.directory / "load",
+                self._network,
+                self._cluster.bootstrap,
+                seed=self._plan.seed,
+                only=self._plan.writers,
             ) as load:
                 self._wait_for_commits(load, "transactions are committed")
                 self._tell("faults")
@@ -186,7 +193,7 @@ class _TransactionTrial:
         written, seen = load.written(), load.seen()
         committed, everything = (final[name] for name in READERS)
         outcome.problems += transaction_problems(written, seen, committed, everything)
-        for stage in STAGES:
+        for stage in self._stages:
             outcome.problems += chain_problems(stage, committed, self._offsets_of(stage))
         outcome.problems += load.receding_ends()
         outcome.counts = {
@@ -202,7 +209,7 @@ class _TransactionTrial:
 
     def _finish_chain(self) -> list[str]:
         """Waits until every stage of the chain has come to the end, the first one first; those that do not."""
-        for stage in STAGES:
+        for stage in self._stages:
             last = {index: records[-1][0] for (_, index), records in self._read([stage.source]).items() if records}
 
             def has_finished(stage: Stage = stage, last: dict[int, int] = last) -> bool:
@@ -215,6 +222,10 @@ class _TransactionTrial:
             except NotInTime:
                 return [f"{stage.group} does not come to the end: {self._offsets_of(stage)}, there is {last}"]
         return []
+
+    @property
+    def _stages(self) -> Sequence[Stage]:
+        return STAGES if self._plan.writers is None else ()
 
     def _offsets_of(self, stage: Stage) -> dict[int, int]:
         """The committed offsets of a stage's group; -1 where it has none, or is about to commit one."""

@@ -5,7 +5,7 @@ from tests.faults.transactions.stable_ends import STABLE_END, receding_ends
 
 
 def told(*ends: int) -> list[str]:
-    return list(receding_ends(line(STABLE_END, "topic", 0, each) for each in ends))
+    return list(receding_ends(line(STABLE_END, "topic", 0, each, 9) for each in ends))
 
 
 def test_ends_that_only_grow_are_right() -> None:
@@ -13,4 +13,4 @@ def test_ends_that_only_grow_are_right() -> None:
 
 
 def test_each_step_back_is_named_once() -> None:
-    assert told(0, 7, 3, 5, 8) == ["receded: the committed records of topic-0 ended at 7, and then at 3"]
+    assert told(0, 7, 3, 5, 8) == ["receded: the committed records of topic-0 ended at 7, and then at 3 (9)"]
