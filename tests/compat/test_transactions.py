@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.compat.transaction_cases import CASES, PRODUCERS, Case, MakeProducer, TransactionalProducer, case_name
+from tests.compat import transaction_cases
+from tests.compat.transaction_cases import PRODUCERS, MakeProducer, TransactionalProducer
 from tests.conftest import TopicFactory
 
 pytestmark = pytest.mark.slow
@@ -25,6 +26,25 @@ def make(request: pytest.FixtureRequest, bootstrap: str) -> Iterator[MakeProduce
         each.close()
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_name)
-def test_transactions(case: Case, make: MakeProducer, bootstrap: str, new_topic: TopicFactory) -> None:
-    case(make, bootstrap, new_topic)
+def test_every_client_sees_what_was_committed_and_nothing_else(
+    make: MakeProducer, bootstrap: str, new_topic: TopicFactory
+) -> None:
+    transaction_cases.every_client_sees_what_was_committed_and_nothing_else(make, bootstrap, new_topic)
+
+
+def test_a_second_producer_with_the_same_id_keeps_the_first_one_out(
+    make: MakeProducer, bootstrap: str, new_topic: TopicFactory
+) -> None:
+    transaction_cases.a_second_producer_with_the_same_id_keeps_the_first_one_out(make, bootstrap, new_topic)
+
+
+def test_a_transaction_that_takes_too_long_is_aborted(
+    make: MakeProducer, bootstrap: str, new_topic: TopicFactory
+) -> None:
+    transaction_cases.a_transaction_that_takes_too_long_is_aborted(make, bootstrap, new_topic)
+
+
+def test_a_groups_offset_counts_with_the_records_that_were_made_of_its_input(
+    make: MakeProducer, bootstrap: str, new_topic: TopicFactory
+) -> None:
+    transaction_cases.a_groups_offset_counts_with_the_records_that_were_made_of_its_input(make, bootstrap, new_topic)

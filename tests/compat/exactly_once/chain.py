@@ -23,7 +23,7 @@ from tests.compat.exactly_once.records import (
     committed_records,
     nothing_is_open,
 )
-from tests.compat.exactly_once.strikes import Strikes, strike
+from tests.compat.exactly_once.strikes import SIGN_OF_LIFE_S, Strikes, strike
 from tests.support.child_process import ChildProcess
 from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.eventually import eventually
@@ -31,7 +31,8 @@ from tests.support.eventually import eventually
 STAGES = 5
 PARTITIONS = 2
 RECORDS_PER_STRIKE = 120
-RATE_PER_S = 50.0
+RATE_PER_S = 30.0
+"""Slow enough that there is something to read for zombies that wake after the last strike."""
 START_DEADLINE_S = 90.0
 ARRIVAL_DEADLINE_S = 240.0
 
@@ -45,11 +46,7 @@ def python_copier(module: str) -> Command:
 
 
 class Stage:
-    """One stage's place, where a copier works; those that had it before may still be about.
-
-    Attributes:
-        fenced: how many copiers have ended as they should when they found their successor.
-    """
+    """One stage's place, where a copier works; those that had it before may still be about."""
 
     def __init__(self, spec: CopierSpec, command: Command, directory: Path):
         self.spec = spec
@@ -81,6 +78,10 @@ class Stage:
     def is_ready(self) -> bool:
         """Whether the copier has begun to work."""
         return "ready" in self._worker.log.read_text().splitlines()
+
+    def has_zombies(self) -> bool:
+        """Whether one that lost its place is still about."""
+        return any(each.is_running() for each in self._paused)
 
     def end_zombies(self) -> int:
         """Kills those that lost their place; returns how many of them have ended by themselves before."""
@@ -163,6 +164,8 @@ def run_under_strikes(cluster: OttlaCluster, chain: Chain, *, kills: int, seed: 
     feeder = Feeder(cluster.bootstrap, feeds_of(chain.topics[0], kills * RECORDS_PER_STRIKE), RATE_PER_S)
     feeder.start()
     struck = strike({**strikes_at(cluster), **chain.strikes()}, chance, kills, chain.look)
+    while not feeder.written.wait(SIGN_OF_LIFE_S) and any(stage.has_zombies() for stage in chain.stages):
+        chain.look()
     feeder.finish()
     fenced = sum(stage.end_zombies() for stage in chain.stages)
     print(f"seed {seed}: {kills} strikes: {', '.join(struck)}; {fenced} zombies were fenced", file=sys.stderr)
