@@ -9,7 +9,8 @@ import random
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 from tests.compat.exactly_once.cluster import make_topics, strikes_at
@@ -23,17 +24,16 @@ from tests.compat.exactly_once.records import (
     committed_records,
     nothing_is_open,
 )
-from tests.compat.exactly_once.strikes import SIGN_OF_LIFE_S, Strikes, strike
+from tests.compat.exactly_once.strikes import Strikes, strike
 from tests.support.child_process import ChildProcess
 from tests.support.clusters.ottla_cluster import OttlaCluster
-from tests.support.eventually import eventually
+from tests.support.eventually import NotInTime, eventually
 
 STAGES = 5
 PARTITIONS = 2
-RECORDS_PER_STRIKE = 120
 RATE_PER_S = 30.0
-"""Slow enough that there is something to read for zombies that wake after the last strike."""
 START_DEADLINE_S = 90.0
+ZOMBIES_DEADLINE_S = 60.0
 ARRIVAL_DEADLINE_S = 240.0
 
 Command = Callable[[CopierSpec], list[str]]
@@ -133,6 +133,11 @@ class Chain:
         for stage in self.stages:
             stage.look()
 
+    def has_zombies(self) -> bool:
+        """Whether a copier that lost its place is still about."""
+        self.look()
+        return any(stage.has_zombies() for stage in self.stages)
+
     def strikes(self) -> Strikes:
         """What kills or pauses a stage's copier."""
         found: Strikes = {}
@@ -161,20 +166,20 @@ def running_chain(
 def run_under_strikes(cluster: OttlaCluster, chain: Chain, *, kills: int, seed: int) -> list[dict[int, list[Record]]]:
     """Feed the chain while processes die, and return what each topic has in the end."""
     chance = random.Random(seed)
-    feeder = Feeder(cluster.bootstrap, feeds_of(chain.topics[0], kills * RECORDS_PER_STRIKE), RATE_PER_S)
+    feeder = Feeder(cluster.bootstrap, feeds_of(chain.topics[0]), RATE_PER_S)
     feeder.start()
     struck = strike({**strikes_at(cluster), **chain.strikes()}, chance, kills, chain.look)
-    while not feeder.written.wait(SIGN_OF_LIFE_S) and any(stage.has_zombies() for stage in chain.stages):
-        chain.look()
-    feeder.finish()
+    with suppress(NotInTime):  # they need not come across their successors
+        eventually(lambda: not chain.has_zombies(), "zombies have ended", within_s=ZOMBIES_DEADLINE_S)
+    feeder.stop()
     fenced = sum(stage.end_zombies() for stage in chain.stages)
-    print(f"seed {seed}: {kills} strikes: {', '.join(struck)}; {fenced} zombies were fenced", file=sys.stderr)
+    print(f"seed {seed}, {kills} strikes: {', '.join(struck)}; {fenced} zombies were fenced", file=sys.stderr)
     with CommittedReader(cluster.bootstrap, chain.topics[-1], PARTITIONS) as reader:
 
         def has_arrived() -> bool:
             chain.look()
             reader.read()
-            return reader.count >= kills * RECORDS_PER_STRIKE
+            return reader.count >= feeder.fed
 
         eventually(has_arrived, "all records have come to the end", within_s=ARRIVAL_DEADLINE_S)
     for stage in chain.stages:
@@ -185,11 +190,10 @@ def run_under_strikes(cluster: OttlaCluster, chain: Chain, *, kills: int, seed: 
     return [committed_records(cluster.bootstrap, topic, PARTITIONS) for topic in chain.topics]
 
 
-def feeds_of(topic: str, count: int) -> list[Feed]:
-    """Numbered records, dealt to the partitions in turn."""
-    return [
-        Feed(topic, number % PARTITIONS, Record(f"key {number % 7}", f"record {number}")) for number in range(count)
-    ]
+def feeds_of(topic: str) -> Iterator[Feed]:
+    """Numbered records without end, dealt to the partitions in turn."""
+    for number in count():
+        yield Feed(topic, number % PARTITIONS, Record(f"key {number % 7}", f"record {number}"))
 
 
 def differences(contents: Sequence[dict[int, list[Record]]]) -> list[str]:

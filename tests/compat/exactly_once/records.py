@@ -2,8 +2,8 @@
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Iterable
+from itertools import chain, islice
 from typing import NamedTuple, Self
 
 from confluent_kafka import (
@@ -49,16 +49,19 @@ class Feeder(threading.Thread):
     """Writes records in their order, each exactly once, at a steady rate.
 
     Attributes:
-        written: whether all have been handed over to the producer.
+        fed: how many have been handed over to the producer.
+
+    Args:
+        feeds: what it writes; may be without end, for `stop`.
     """
 
-    def __init__(self, bootstrap: str, feeds: Sequence[Feed], rate_per_s: float):
+    def __init__(self, bootstrap: str, feeds: Iterable[Feed], rate_per_s: float):
         super().__init__(name="feeder", daemon=True)
-        self.written = threading.Event()
-        self._feeds = feeds
+        self.fed = 0
+        self._feeds = iter(feeds)
         self._rate_per_s = rate_per_s
         self._failures: list[KafkaError] = []
-        self._at_once = threading.Event()
+        self._ending = threading.Event()
         self._producer = Producer(
             {
                 **COMMON,
@@ -71,25 +74,32 @@ class Feeder(threading.Thread):
         )
 
     def run(self) -> None:
-        begun_s, number = time.monotonic(), 0
-        while number < len(self._feeds):
-            hurried = self._at_once.wait(FEED_INTERVAL_S)
-            due = len(self._feeds) if hurried else int((time.monotonic() - begun_s) * self._rate_per_s)
-            for topic, partition, record in self._feeds[number:due]:
-                self._producer.produce(
-                    topic, value=record.value, key=record.key, partition=partition, on_delivery=self._delivered
-                )
-            number = max(number, min(due, len(self._feeds)))
+        begun_s = time.monotonic()
+        while not self._ending.wait(FEED_INTERVAL_S):
+            self._feed(islice(self._feeds, max(0, int((time.monotonic() - begun_s) * self._rate_per_s) - self.fed)))
             self._producer.poll(0)
-        self.written.set()
 
-    def finish(self) -> None:
-        """Writes the rest at once, and waits until all is acknowledged."""
-        self._at_once.set()
+    def stop(self) -> None:
+        """Waits until all that was written is acknowledged."""
+        self._ending.set()
         self.join()
         left = self._producer.flush(DELIVERY_DEADLINE_S)
         assert not left, f"{left} records were not acknowledged"
         assert not self._failures, self._failures[:3]
+
+    def finish(self) -> None:
+        """Writes the rest at once, and waits until all is acknowledged."""
+        self._ending.set()
+        self.join()
+        self._feed(self._feeds)
+        self.stop()
+
+    def _feed(self, feeds: Iterable[Feed]) -> None:
+        for topic, partition, record in feeds:
+            self._producer.produce(
+                topic, value=record.value, key=record.key, partition=partition, on_delivery=self._delivered
+            )
+            self.fed += 1
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is not None:
