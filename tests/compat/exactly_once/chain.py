@@ -63,7 +63,7 @@ class Stage:
 
     def pause(self) -> None:
         """Has another copier take the place of one that stands still for now."""
-        os.kill(self._worker.pid, signal.SIGSTOP)
+        _send(self._worker, signal.SIGSTOP)
         self._paused.append(self._worker)
         self._worker = self._new()
 
@@ -71,7 +71,7 @@ class Stage:
         """Lets paused ones go on once their successors work, and replaces one that has ended."""
         if self._paused and self.is_ready():
             for each in self._paused:
-                os.kill(each.pid, signal.SIGCONT)
+                _send(each, signal.SIGCONT)
         if not self._worker.is_running():
             self._worker = self._new()
 
@@ -106,6 +106,12 @@ class Stage:
         worker = ChildProcess(name, self._command(self.spec), log=self._directory / f"{name}.log")
         worker.start()
         return worker
+
+
+def _send(worker: ChildProcess, what: signal.Signals) -> None:
+    """Send a signal to a process, unless it has ended: its number may be another's then."""
+    if worker.is_running():
+        os.kill(worker.pid, what)
 
 
 class Chain:
