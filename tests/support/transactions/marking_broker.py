@@ -8,6 +8,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnRequest as AddRequestV3
 from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnTopic as AddTopicV3
@@ -70,6 +71,7 @@ class MarkingBroker(FakeRelayBroker):
         slow: partitions of which markers that are not refused are written when `slow_writes` is set.
         answers_markers: whether what was written is told.
         marker_messages: how many markers came in each message.
+        topic_ids: of their topics, in order.
     """
 
     def __init__(self, broker_id: int, epoch: int, partitions: MarkedPartitions | None = None, **more: Any) -> None:
@@ -83,6 +85,7 @@ class MarkingBroker(FakeRelayBroker):
         self.slow_writes = asyncio.Event()
         self.answers_markers = True
         self.marker_messages: list[int] = []
+        self.topic_ids: list[UUID] = []
 
     async def _serve(self, frame: pb.Frame) -> None:
         if frame.WhichOneof("content") != "markers_write":
@@ -90,6 +93,9 @@ class MarkingBroker(FakeRelayBroker):
             return
         outgoing = self._outgoing
         self.marker_messages.append(len(frame.markers_write.markers))
+        self.topic_ids += [
+            UUID(bytes=topic.topic_id) for marker in frame.markers_write.markers for topic in marker.topics
+        ]
         await self.writes.wait()
         if not self.marker_errors and any(
             TopicPartition(topic.name, index) in self.slow

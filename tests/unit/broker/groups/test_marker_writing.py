@@ -185,6 +185,21 @@ async def test_a_former_coordinators_marker_is_refused(tmp_path: Path) -> None:
     assert committed_values(leader.partitions[0].log) == []
 
 
+async def test_a_marker_ends_nothing_in_a_topic_that_was_created_after_it_was_sent(tmp_path: Path) -> None:
+    leader = Leader(tmp_path)
+    late = marker(("flights", (0,)))
+    late.topics[0].topic_id = UUID(int=4).bytes
+    assert await leader.write(late) == [[ErrorCode.inconsistent_topic_id]]
+    assert committed_values(leader.partitions[0].log) == []
+
+    own = marker(("flights", (0,)))
+    own.topics[0].topic_id = STATE.topic_id.bytes
+    written = leader.write(own)
+    await settled()
+    leader.replicate(0)
+    assert await written == [[NONE]]
+
+
 async def test_the_marker_of_a_groups_partition_goes_on_to_the_owner_of_its_shard(tmp_path: Path) -> None:
     leader = Leader(tmp_path)
     written = leader.write(marker(("__consumer_offsets", (3, 1)), commits=False))

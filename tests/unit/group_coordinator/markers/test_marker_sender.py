@@ -219,6 +219,14 @@ async def test_a_shard_serves_on_when_ownership_numbers_have_run_out(
     await eventually_async(lambda: Q0 in broker.partitions.markers, "the next owner has sent its marker")
 
 
+async def test_a_marker_says_which_topic_of_a_name_is_meant(feed: StatedFeed, broker: MarkingBroker) -> None:
+    identity = await begin(broker, P0)
+    broker.marker_errors.append(ErrorCode.inconsistent_topic_id)
+    assert await broker.end("t", identity) == "none"
+    await completes(broker)
+    assert broker.topic_ids == [feed.state.topics["p"].id] * 2
+
+
 @pytest.mark.parametrize("version", [3, 5])
 async def test_a_marker_in_doubt_cannot_end_the_next_transaction(
     coordinator: CoordinatorUnderTest, feed: StatedFeed, broker: MarkingBroker, connect: Start, version: int

@@ -172,12 +172,14 @@ class LogEnds(_message.Message):
 class MarkersWrite(_message.Message):
     __slots__ = ("markers",)
     class Topic(_message.Message):
-        __slots__ = ("name", "partitions")
+        __slots__ = ("name", "partitions", "topic_id")
         NAME_FIELD_NUMBER: _ClassVar[int]
         PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+        TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
         name: str
         partitions: _containers.RepeatedScalarFieldContainer[int]
-        def __init__(self, name: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ...) -> None: ...
+        topic_id: bytes
+        def __init__(self, name: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ..., topic_id: _Optional[bytes] = ...) -> None: ...
     class Marker(_message.Message):
         __slots__ = ("producer_id", "producer_epoch", "is_commit", "coordinator_epoch", "transaction_version", "topics")
         PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]

@@ -11,10 +11,11 @@ Source: `KafkaApis.handleWriteTxnMarkersRequest`.
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 import structlog
 from kio.index import load_request_schema
@@ -26,7 +27,7 @@ from ottla_broker.log.appends.append_validation import AppendOrigin
 from ottla_broker.partition import Partition
 from ottla_broker.partition_table import PartitionTable
 from ottla_core.clock import Clock
-from ottla_core.errors import KafkaError, MessageTooLarge, RequestTimedOut
+from ottla_core.errors import CodedError, KafkaError, MessageTooLarge, RequestTimedOut
 from ottla_core.shards import GROUP_TOPIC, TRANSACTION_TOPIC, shard_named
 from ottla_core.slices import Pace
 from ottla_core.topic_partition import TopicPartition
@@ -81,11 +82,14 @@ class MarkerForPartitions:
 
     Attributes:
         transaction_version: that of the transaction's end; from 2 on the epoch is one more than the records'.
+        topic_ids: by topic, as far as they are known. A topic that was created anew takes no marker that is meant for
+            its namesake: it may be late, and end a later transaction of the producer.
     """
 
     marker: TransactionMarker
     transaction_version: int
     partitions: Sequence[TopicPartition]
+    topic_ids: Mapping[str, UUID] = field(default_factory=dict)
 
 
 class _ForShard(NamedTuple):
@@ -195,6 +199,8 @@ class MarkerWriting:
         now_ms = self._clock.time_ms()
         try:
             partition = self._partitions.leader_of(*place)
+            if each.topic_ids.get(place.topic, partition.topic_id) != partition.topic_id:
+                raise CodedError(ErrorCode.inconsistent_topic_id, f"{place.topic} has been created anew")
             appended = partition.append(
                 marker_batch(each.marker, now_ms),
                 now_ms=now_ms,
@@ -268,6 +274,7 @@ def _marker_in(message: pb.MarkersWrite.Marker) -> MarkerForPartitions:
         ),
         transaction_version=message.transaction_version,
         partitions=list(_places_in(message.topics)),
+        topic_ids={topic.name: UUID(bytes=topic.topic_id) for topic in message.topics if topic.topic_id},
     )
 
 

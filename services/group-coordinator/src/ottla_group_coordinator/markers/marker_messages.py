@@ -3,7 +3,9 @@
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+from uuid import UUID
 
+from ottla_core.cluster.state.model import Topic
 from ottla_core.topic_partition import TopicPartition
 from ottla_group_coordinator.markers.pending_end import PendingEnd
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
@@ -11,6 +13,8 @@ from ottla_proto.gen.ottla import group_relay_pb2 as pb
 MARKERS_PER_MESSAGE_MAX = 200
 PARTITIONS_PER_MESSAGE_MAX = 2_000
 """More only where one transaction has more."""
+
+NO_TOPIC = UUID(int=0)
 
 
 class Item(NamedTuple):
@@ -34,8 +38,13 @@ def take_items(queue: deque[Item]) -> list[Item]:
     return items
 
 
-def markers_write(items: Sequence[Item]) -> pb.MarkersWrite:
-    """Return the message; its partitions stand in the order of those of the items."""
+def markers_write(items: Sequence[Item], topics: Mapping[str, Topic]) -> pb.MarkersWrite:
+    """Return the message; its partitions stand in the order of those of the items.
+
+    Args:
+        items: what is sent.
+        topics: the cluster's. Of one that is gone by now no partition can take the marker.
+    """
     message = pb.MarkersWrite()
     for pending, partitions in items:
         order = pending.order
@@ -46,8 +55,9 @@ def markers_write(items: Sequence[Item]) -> pb.MarkersWrite:
             coordinator_epoch=pending.number,
             transaction_version=order.transaction_version,
         )
-        for topic, indexes in _by_topic(partitions).items():
-            marker.topics.add(name=topic, partitions=indexes)
+        for name, indexes in _by_topic(partitions).items():
+            topic_id = topics[name].id if name in topics else NO_TOPIC
+            marker.topics.add(name=name, partitions=indexes, topic_id=topic_id.bytes)
     return message
 
 

@@ -40,6 +40,7 @@ _DONE = frozenset(
 _AGAIN = frozenset(
     {
         ErrorCode.unknown_topic_or_partition,
+        ErrorCode.inconsistent_topic_id,
         ErrorCode.not_leader_or_follower,
         ErrorCode.fenced_leader_epoch,
         ErrorCode.not_enough_replicas,

@@ -264,7 +264,7 @@ class MarkerSender:
             if not items:
                 break
             numbers = [item.pending.number for item in items]
-            sent = Sent(items, numbers, lane.stream.write_markers(markers_write(items)))
+            sent = Sent(items, numbers, lane.stream.write_markers(markers_write(items, self._state().topics)))
             in_flight.append(sent)
             start_detached("markers", self._answered(lane, sent), broker=lane.stream.broker_id)
         if not queue:
