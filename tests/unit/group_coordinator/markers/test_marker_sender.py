@@ -9,10 +9,13 @@ import pytest
 from kio.schema.errors import ErrorCode
 from structlog.testing import capture_logs
 
-from ottla_core.cluster.state.model import Recovery
+from ottla_core import slices
+from ottla_core.cluster.state.model import NO_LEADER, Recovery
 from ottla_core.shards import GROUP_TOPIC, TRANSACTION_TOPIC
 from ottla_core.topic_partition import TopicPartition
 from ottla_group_coordinator.markers import marker_messages, marker_sender
+from ottla_group_coordinator.markers.marker_sender import MarkerSender
+from ottla_group_coordinator.markers.pending_end import PAUSE_MAX_MS, PendingEnd
 from ottla_group_coordinator.runtime import shard_runtime
 from ottla_group_coordinator.transactions.shard_state import NUMBER_MAX
 from ottla_group_coordinator.transactions.transaction import Identity
@@ -25,6 +28,7 @@ from tests.support.transactions.transaction_scene import features, topic_of
 Start = Callable[..., Any]
 P0, P1, Q0 = TopicPartition("p", 0), TopicPartition("p", 1), TopicPartition("q", 0)
 SHARD = TopicPartition(TRANSACTION_TOPIC, 0)
+PAUSES = (20, 40, 80, 160, 320, PAUSE_MAX_MS)
 
 
 @pytest.fixture
@@ -279,6 +283,59 @@ async def test_a_leader_without_a_stream_is_waited_for(
     other = await connect(MarkingBroker(2, BROKER_EPOCH), coordinator)
     await completes(broker)
     assert other.partitions.markers.keys() == {P0}
+
+
+async def test_what_cannot_be_sent_is_tried_ever_less_often_whatever_else_is_written(
+    coordinator: CoordinatorUnderTest, feed: StatedFeed, broker: MarkingBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.publish(topics={**feed.state.topics, "q": topic_of("q", 1, leader=NO_LEADER)})
+    attempts = []
+
+    def noted(pending: PendingEnd) -> list[TopicPartition]:
+        if pending.order.end.transactional_id == "t":
+            attempts.append(pending.pause_ms)
+        return due(pending)
+
+    due = PendingEnd.due
+    monkeypatch.setattr(PendingEnd, "due", noted)
+    stuck, other = await begin(broker, Q0), await begin(broker, P0, id_="u", producer_id=8)
+    assert await broker.end("t", stuck) == "none"
+    while PAUSE_MAX_MS not in attempts:
+        assert await broker.end("u", other) == "none"
+        await completes(broker, id_="u")
+        other = Identity(8, other.epoch + 1)
+        assert await broker.add("u", other, P0) == "none"
+    assert len(set(attempts)) == len(PAUSES), "each attempt is later than the one before"
+    assert len(attempts) <= 2 * len(PAUSES)
+
+    feed.publish(topics={**feed.state.topics, "q": topic_of("q", 1)})
+    await completes(broker)
+
+
+async def test_many_ends_that_are_due_at_once_leave_time_to_others(
+    coordinator: CoordinatorUnderTest, feed: StatedFeed, broker: MarkingBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.publish(topics={**feed.state.topics, "q": topic_of("q", 1, leader=NO_LEADER)})
+    ids = [f"t-{number}" for number in range(8)]
+    identities = [await begin(broker, Q0, id_=id_, producer_id=number) for number, id_ in enumerate(ids)]
+    for id_, identity in zip(ids, identities, strict=True):
+        assert await broker.end(id_, identity) == "none"
+    monkeypatch.setattr(slices, "SLICE_SECONDS", 0)
+    turn, turns = 0, []
+
+    def noted(sender: MarkerSender, pending: PendingEnd) -> None:
+        turns.append(turn)
+        queue(sender, pending)
+
+    queue = MarkerSender._queue
+    monkeypatch.setattr(MarkerSender, "_queue", noted)
+    feed.publish(topics={**feed.state.topics, "q": topic_of("q", 1)})
+    while len(turns) < len(ids) and turn < 10_000:
+        turn += 1
+        await asyncio.sleep(0)
+    assert len(set(turns[: len(ids)])) == len(ids), "one at a time"
+    for id_ in ids:
+        await completes(broker, id_=id_)
 
 
 async def test_any_broker_takes_the_markers_of_groups(

@@ -16,6 +16,7 @@ What waits here is bounded by the transactional ids of the shards: each has one 
 
 import asyncio
 import itertools
+import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -27,15 +28,17 @@ from ottla_core.background import start_detached
 from ottla_core.cluster.state.model import NO_LEADER, ClusterState
 from ottla_core.errors import KafkaError
 from ottla_core.shards import GROUP_TOPIC
+from ottla_core.slices import Pace
 from ottla_core.topic_partition import TopicPartition
 from ottla_group_coordinator.markers.internal_request import InternalRequest
 from ottla_group_coordinator.markers.marker_counts import MarkerCounts
 from ottla_group_coordinator.markers.marker_messages import Item, fits, markers_write, take_items
 from ottla_group_coordinator.markers.marker_results import MarkerResult, result_of
 from ottla_group_coordinator.markers.marker_targets import GoneTopics, leader_of
-from ottla_group_coordinator.markers.pending_end import PendingEnd
+from ottla_group_coordinator.markers.pending_end import PAUSE_MIN_MS, PendingEnd
 from ottla_group_coordinator.runtime.relay_stream import RelayStream, StreamClosed
 from ottla_group_coordinator.runtime.shard_runtime import ShardRuntime
+from ottla_group_coordinator.runtime.timers import Timers
 from ottla_group_coordinator.transactions.effects import SendMarkers
 from ottla_group_coordinator.transactions.requests import MarkersWritten, NumberWanted
 from ottla_group_coordinator.transactions.shard import TransactionShard
@@ -49,9 +52,6 @@ ANSWER_TIMEOUT_S = 15.0
 
 MISSING_WARNING_PAUSE_S = 60.0
 """How long there is no further warning about markers of topics that are missing."""
-
-RETRY_PAUSE_S_MIN = 0.02
-RETRY_PAUSE_S_MAX = 0.5
 
 Runtime = ShardRuntime[TransactionShard]
 
@@ -110,13 +110,12 @@ class MarkerSender:
         self._pending: dict[Runtime, dict[str, PendingEnd]] = defaultdict(dict)
         self._runtime_of: dict[PendingEnd, Runtime] = {}
         self._due: deque[PendingEnd] = deque()
-        self._parked: dict[PendingEnd, None] = {}
+        self._parked: Timers[PendingEnd] = Timers()
         self._slow: set[TopicPartition] = set()
         self._queues: dict[Lane, deque[Item]] = defaultdict(deque)
         self._in_flight: dict[Lane, list[Sent]] = defaultdict(list)
         self._flush: asyncio.Handle | None = None
         self._retry: asyncio.TimerHandle | None = None
-        self._pause_s = RETRY_PAUSE_S_MIN
         self._tokens = itertools.count()
         self._gone = GoneTopics()
         self._warned_of_missing_s = -MISSING_WARNING_PAUSE_S
@@ -151,7 +150,7 @@ class MarkerSender:
             for sent in messages:
                 if not sent.answer.done() and self._has_moved(lane.stream, sent):
                     sent.answer.set_exception(LeaderMoved("another broker leads a partition"))
-        self._try_again()
+        self._try_again_until(math.inf)
 
     def close(self) -> None:
         """Send nothing more."""
@@ -166,30 +165,51 @@ class MarkerSender:
     # What is due
 
     def _make_due(self, pending: PendingEnd) -> None:
-        self._due.append(pending)
+        self._parked.cancel(pending)
+        if not pending.is_due:
+            pending.is_due = True
+            self._due.append(pending)
+            self._send_due_soon()
+
+    def _send_due_soon(self) -> None:
         if self._flush is None and not self._is_closed:
             self._flush = asyncio.get_running_loop().call_soon(self._send_due)
 
     def _park(self, pending: PendingEnd) -> None:
-        """Try again in a moment."""
-        self._parked[pending] = None
-        if self._retry is None and not self._is_closed:
-            self._retry = asyncio.get_running_loop().call_later(self._pause_s, self._try_again)
-            self._pause_s = min(2 * self._pause_s, RETRY_PAUSE_S_MAX)
+        """Try again in a moment, and later each time: what cannot be sent must not take the time of what can."""
+        if pending in self._parked or pending.is_due:
+            return
+        due_ms = _now_ms() + pending.take_pause_ms()
+        # What is parked at about the same time travels together.
+        self._parked.set(pending, due_ms + -due_ms % PAUSE_MIN_MS)
+        self._try_again_when_due()
 
-    def _try_again(self) -> None:
+    def _try_again_when_due(self) -> None:
+        deadline_ms = self._parked.next_deadline_ms
+        if deadline_ms is None or self._is_closed:
+            return
         if self._retry is not None:
+            if self._retry.when() <= deadline_ms / 1000:
+                return
             self._retry.cancel()
-            self._retry = None
-        parked, self._parked = self._parked, {}
-        for pending in parked:
+        self._retry = asyncio.get_running_loop().call_at(deadline_ms / 1000, self._try_due_again)
+
+    def _try_due_again(self) -> None:
+        self._retry = None
+        self._try_again_until(_now_ms())
+        self._try_again_when_due()
+
+    def _try_again_until(self, until_ms: float) -> None:
+        while (pending := self._parked.pop_due(until_ms)) is not None:
             self._make_due(pending)
 
     def _send_due(self) -> None:
         """Hand what is due to the brokers' queues, and send what they have room for."""
         self._flush = None
-        due, self._due = self._due, deque()
-        for pending in dict.fromkeys(due):
+        pace = Pace()
+        while self._due:
+            pending = self._due.popleft()
+            pending.is_due = False
             if pending.is_void:
                 continue
             if not pending.missing:
@@ -198,8 +218,12 @@ class MarkerSender:
                 self._want_number(pending)
             else:
                 self._queue(pending)
+            if pace.is_over:
+                break
         for lane in tuple(self._queues):
             self._send(lane)
+        if self._due:
+            self._send_due_soon()  # groups of this process have their turn before that
 
     def _queue(self, pending: PendingEnd) -> None:
         by_lane: dict[Lane, list[TopicPartition]] = defaultdict(list)
@@ -316,7 +340,7 @@ class MarkerSender:
         if is_parked:
             self._park(pending)
         else:
-            self._pause_s = RETRY_PAUSE_S_MIN
+            pending.pause_ms = PAUSE_MIN_MS
         if not pending.missing:
             self._finish(pending)
 
@@ -392,12 +416,16 @@ class MarkerSender:
     def _forget(self, pending: PendingEnd) -> None:
         pending.is_void = True
         self._runtime_of.pop(pending, None)
-        self._parked.pop(pending, None)
+        self._parked.cancel(pending)
         if not self._runtime_of:
             self._slow.clear()  # also those that were deleted
 
     def _token(self) -> tuple[str, int]:
         return "markers", next(self._tokens)
+
+
+def _now_ms() -> int:
+    return int(asyncio.get_running_loop().time() * 1000)
 
 
 def _name(code: int) -> str:

@@ -11,6 +11,9 @@ from ottla_group_coordinator.transactions.transaction import EPOCH_BUMP_VERSION
 NUMBER_STEP_BITS_MAX = 10
 """A number that is refused again and again is raised by up to 1024 at a time."""
 
+PAUSE_MIN_MS = 20
+PAUSE_MAX_MS = 500
+
 
 @dataclass(slots=True, eq=False)
 class PendingEnd:
@@ -24,6 +27,8 @@ class PendingEnd:
         unknown_since_s: since when the cluster state lacks a partition, by the event loop's clock.
         wanted_number: the least that the next markers may bear, if that is above `number`.
         refusals: how often a log has refused a number in a row.
+        pause_ms: how long to wait before the next attempt.
+        is_due: whether it waits for its turn of being sent.
         is_warned_of: whether the log has a line about a marker that was refused.
         is_void: whether the shard does not wait for it any more.
     """
@@ -35,6 +40,8 @@ class PendingEnd:
     unknown_since_s: dict[TopicPartition, float] = field(default_factory=dict)
     wanted_number: int = 0
     refusals: int = 0
+    pause_ms: int = PAUSE_MIN_MS
+    is_due: bool = False
     is_warned_of: bool = False
     is_void: bool = False
 
@@ -54,6 +61,11 @@ class PendingEnd:
         if number >= self.number:
             self._want(number + (1 << min(self.refusals, NUMBER_STEP_BITS_MAX)))
             self.refusals += 1
+
+    def take_pause_ms(self) -> int:
+        """Return how long to wait before the next attempt; the one after that waits longer."""
+        pause_ms, self.pause_ms = self.pause_ms, min(2 * self.pause_ms, PAUSE_MAX_MS)
+        return pause_ms
 
     def due(self) -> list[TopicPartition]:
         """Return the partitions to be asked next."""

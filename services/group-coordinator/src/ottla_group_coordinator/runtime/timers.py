@@ -55,7 +55,7 @@ class Timers(Generic[Name]):
             heapq.heappop(heap)
         return heap[0][0] if heap else None
 
-    def pop_due(self, now_ms: int) -> Name | None:
+    def pop_due(self, now_ms: float) -> Name | None:
         """Remove and return a timer that is due, the earliest first; None when there is no more."""
         deadline = self.next_deadline_ms
         if deadline is None or deadline > now_ms:
