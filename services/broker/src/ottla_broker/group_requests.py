@@ -38,7 +38,12 @@ def relay(broker: Broker, request: Request) -> Outcome:
 
 
 def relay_transactional(
-    broker: Broker, request: Request, transactional_id: str, *, fresh_producer_id: int | None = None
+    broker: Broker,
+    request: Request,
+    transactional_id: str,
+    *,
+    fresh_producer_id: int | None = None,
+    on_answer: Callable[[bytes], None] | None = None,
 ) -> Answer | Awaitable[Answer]:
     """Pass on a request about a transactional id, and answer what its coordinator answers.
 
@@ -47,12 +52,13 @@ def relay_transactional(
         request: what is passed on.
         transactional_id: the one that it is about.
         fresh_producer_id: one that nobody has been given, if the coordinator may need it.
+        on_answer: called with the coordinator's answer before the client gets it.
     """
     try:
         shard = transaction_shard_for(broker.state, transactional_id)
     except (NotCoordinator, TransactionalIdRefused) as error:
         return _refuse(request, error)
-    return _relay_whole(broker, request, shard, fresh_producer_id)
+    return _relay_whole(broker, request, shard, fresh_producer_id, on_answer)
 
 
 def relay_several(
@@ -73,10 +79,14 @@ def relay_several(
 
 
 def _relay_whole(
-    broker: Broker, request: Request, shard: TopicPartition, fresh_producer_id: int | None = None
+    broker: Broker,
+    request: Request,
+    shard: TopicPartition,
+    fresh_producer_id: int | None = None,
+    on_answer: Callable[[bytes], None] | None = None,
 ) -> Answer | Awaitable[Answer]:
     try:
-        finish = functools.partial(_respond, request)
+        finish = functools.partial(_respond, request, on_answer)
         return broker.groups.ask(
             shard,
             request.frame,
@@ -109,9 +119,11 @@ def _refuse(request: Request, error: KafkaError) -> Parts:
     return request.respond(refusal(request, message, error))
 
 
-def _respond(request: Request, answer: bytes | NotCoordinator) -> Parts:
+def _respond(request: Request, on_answer: Callable[[bytes], None] | None, answer: bytes | NotCoordinator) -> Parts:
     if isinstance(answer, NotCoordinator):
         return _refuse(request, answer)
+    if on_answer is not None:
+        on_answer(accepted(answer))
     return [accepted(answer)]
 
 

@@ -14,6 +14,7 @@ from ottla_broker.broker import Broker
 from ottla_broker.groups.errors import NotCoordinator, VerificationNeeded
 from ottla_broker.groups.routing import broker_for
 from ottla_broker.handlers import txn_offset_commit
+from ottla_broker.partition_table import PartitionTable
 from ottla_broker.transactions.coordinator_requests import CoordinatorRequests
 from ottla_core.acls import AclBinding, AclOperation, PatternType, Permission, ResourceKind
 from ottla_core.cluster.state.model import ClusterState, Topic
@@ -65,7 +66,13 @@ def state_of(brokers: Sequence[int] = (1,)) -> ClusterState:
 def setting(answering: Answering, state: ClusterState | None = None, **parts: Any) -> tuple[Broker, FakeRelay]:
     relay, feed = FakeRelay(answering), StatedFeed(state or state_of())
     coordinators = CoordinatorRequests(relay, lambda: feed.state, "b", 10)  # type: ignore[arg-type]
-    own = {"groups": relay, "transaction_coordinators": coordinators, "producer_ids": Ids()}
+    partitions = PartitionTable(broker_of(feed).config, feed, None)  # type: ignore[arg-type]  # which has none
+    own = {
+        "groups": relay,
+        "transaction_coordinators": coordinators,
+        "producer_ids": Ids(),
+        "partitions": partitions,
+    }
     return broker_of(feed, **{**own, **parts}), relay
 
 

@@ -23,7 +23,7 @@ from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.records import iterate_records
 from tests.support.broker.access_lists import authorization_by
 from tests.support.broker.broker_parts import ask, broker_of
-from tests.support.broker.fake_relay import Answering, FakeRelay, by_partition, partition_codes
+from tests.support.broker.fake_relay import Answering, FakeRelay, by_partition, partition_codes, refusing
 from tests.support.broker.partition_logs import batch_of, open_log, read_batches
 from tests.support.broker.scripted_coordinator import ScriptedCoordinator
 from tests.support.broker.transactional_logs import end, transactional_batch
@@ -73,8 +73,31 @@ class Leader:
         self.table = table
         coordinators = CoordinatorRequests(self.relay, lambda: self.feed.state, "b", 10)  # type: ignore[arg-type]
         self.broker: Broker = broker_of(
-            self.feed, settings=settings, partitions=table, transaction_coordinators=coordinators, **parts
+            self.feed,
+            settings=settings,
+            partitions=table,
+            transaction_coordinators=coordinators,
+            groups=self.relay,
+            **parts,
         )
+
+    async def add(self, *indexes: int) -> Sequence[ErrorCode]:
+        """Have a client add partitions to its transaction."""
+        message = made(
+            load_request_schema(24, 3),
+            {
+                "v3_and_below_transactional_id": ID,
+                "v3_and_below_producer_id": PRODUCER,
+                "v3_and_below_producer_epoch": EPOCH,
+                "v3_and_below_topics": ({"name": TOPIC, "partitions": indexes},),
+            },
+        )
+        response = await ask(self.broker, message)
+        return [
+            each.partition_error_code
+            for topic in response.results_by_topic_v3_and_below
+            for each in topic.results_by_partition
+        ]
 
     async def produce(
         self, *batches: bytes, version: int = OLD, transactional_id: str | None = ID, first: int = 0
@@ -378,3 +401,36 @@ async def test_a_batch_that_others_have_to_come_before_is_not_appended_by_what_w
     assert await leader.produce(batch(b"4", 1), first=1) == [NONE]
     assert await leader.produce(batch(b"5", 2), first=1) == [NONE]
     assert leader.values(1) == [b"2", b"4", b"5"]
+
+
+async def test_what_was_added_while_nothing_ended_needs_no_confirmation(tmp_path: Path) -> None:
+    leader = Leader(tmp_path, refusing(NONE))
+    assert await leader.add(0, 1) == [NONE, NONE]
+    assert await leader.produce(batch(b"1"), batch(b"2")) == [NONE, NONE]
+    assert len(leader.relay.asked) == 1
+    assert (leader.values(0), leader.values(1)) == ([b"1"], [b"2"])
+
+
+async def test_what_was_not_added_is_not_confirmed_by_that(tmp_path: Path) -> None:
+    leader = Leader(tmp_path, refusing(ErrorCode.concurrent_transactions))
+    assert await leader.add(0, 1) == [ErrorCode.concurrent_transactions] * 2
+    leader.relay.answering = partition_codes(ErrorCode.invalid_txn_state)
+    assert await leader.produce(batch()) == [ErrorCode.invalid_txn_state]
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+async def test_a_marker_that_comes_while_partitions_are_added_or_later_makes_them_unconfirmed(
+    tmp_path: Path, is_answered: bool
+) -> None:
+    leader = Leader(tmp_path, refusing(NONE) if is_answered else lambda _: None)
+    adding = asyncio.create_task(leader.add(0))
+    while not (adding.done() if is_answered else leader.relay.asked):
+        await asyncio.sleep(0)
+    end(leader.partitions[0].log, PRODUCER, EPOCH, commit=False)
+    leader.relay.answering = refusing(NONE)
+    leader.relay.answer_held()
+    assert await adding == [NONE]
+
+    leader.relay.answering = partition_codes(ErrorCode.invalid_txn_state)
+    assert await leader.produce(batch()) == [ErrorCode.invalid_txn_state]
+    assert leader.values() == []

@@ -1,13 +1,15 @@
 """AddPartitionsToTxn (key 24): make partitions a part of a transaction, or ask whether they are.
 
-Up to version 3 clients ask it of one transaction, and all partitions are added or none. From version 4 on brokers ask
-it of several (KIP-890); those of this cluster do so over the streams to coordinators.
+Up to version 3 clients ask it of one transaction, and all partitions are added or none. This broker takes note of
+those that it leads, so that the coordinator need not confirm them when the first batches come. From version 4 on
+brokers ask it of several (KIP-890); those of this cluster do so over the streams to coordinators.
 
 Source: `KafkaApis.handleAddPartitionsToTxnRequest`.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,8 +22,10 @@ from ottla_broker.group_requests import accepted, client_host, refusal, relay_tr
 from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.groups.relay import answer_or_raise
 from ottla_broker.groups.routing import check_transactions, transaction_shard_for
+from ottla_broker.log.producers.verification import VerificationGuard
 from ottla_broker.long_responses import respond_in_thread
 from ottla_broker.outcome import Outcome, Parts
+from ottla_broker.transactions.guards_ahead import guards_ahead
 from ottla_core.acls import AclOperation, ResourceKind
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import KafkaError, MessageTooLarge
@@ -62,7 +66,33 @@ def handle(broker: Broker, request: Request) -> Outcome:
         topic_type = item_type(request.codec.response_type, OLD_RESULTS)
         results = _topic_results(topic_type, message.v3_and_below_topics, codes)
         return request.respond(message_of(request.codec.response_type, **{OLD_RESULTS: results}))
-    return relay_transactional(broker, request, transactional_id)
+    return relay_transactional(broker, request, transactional_id, on_answer=_confirming(broker, request))
+
+
+def _confirming(broker: Broker, request: Request) -> Callable[[bytes], None]:
+    """Take guards for the partitions that this broker leads; return what confirms those that the coordinator adds."""
+    message = request.message
+    names = [TopicPartition(topic.name, index) for topic in message.v3_and_below_topics for index in topic.partitions]
+    guards = guards_ahead(
+        broker.partitions, message.v3_and_below_producer_id, message.v3_and_below_producer_epoch, names
+    )
+
+    def stands(item: tuple[TopicPartition, VerificationGuard]) -> bool:
+        name, guard = item
+        with contextlib.suppress(KafkaError):
+            return broker.partitions.leader_of(*name).stands(guard)
+        return False
+
+    def confirm(answer: bytes) -> None:
+        if not any(map(stands, guards.items())):
+            return  # as where markers of the last transaction have come in between
+        for topic in request.codec.read_response(answer).results_by_topic_v3_and_below:
+            for each in topic.results_by_partition:
+                guard = guards.get(TopicPartition(topic.name, each.partition_index))
+                if guard is not None and each.partition_error_code == ErrorCode.none:
+                    guard.is_confirmed = True
+
+    return confirm
 
 
 def _refusals(state: ClusterState, topics: Sequence[Any], denied: set[str]) -> Mapping[TopicPartition, ErrorCode]:

@@ -13,7 +13,6 @@ ReplicaManager.handleProduceAppend and AddPartitionsToTxnManager.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -25,6 +24,7 @@ from ottla_broker.log.producers.verification import VerificationGuard
 from ottla_broker.partition import Partition
 from ottla_broker.partition_table import PartitionTable
 from ottla_broker.transactions.coordinator_requests import CoordinatorRequests, Errors
+from ottla_broker.transactions.guards_ahead import Guards, guards_ahead
 from ottla_broker.transactions.recent_partitions import RecentPartitions
 from ottla_core.errors import CodedError, KafkaError
 from ottla_core.shards import INTERNAL_TOPICS
@@ -47,9 +47,6 @@ FIRST_WITH_ABORTABLE: Final = 11
 
 TRIES_MAX: Final = 3
 """So often a coordinator is asked whose answers are outdated when they come."""
-
-NO_SEQUENCE_YET: Final = 2**31 - 1
-"""The lowest sequence of a guard without a batch: the first one that comes lowers it."""
 
 Place = tuple[str | UUID, int]
 """A partition as a request names it."""
@@ -245,17 +242,12 @@ class ProduceVerification:
             self._take_guards()
         return self.known()
 
-    def _guards_ahead(self, header: RecordBatchHeader) -> Mapping[TopicPartition, VerificationGuard]:
+    def _guards_ahead(self, header: RecordBatchHeader) -> Guards:
         """Take guards for partitions that the transaction is likely to write to; none are added to it for that."""
         if self._adds:
             return {}
-        found: dict[TopicPartition, VerificationGuard] = {}
-        for name in self._recent.begin(header.producer_id, self._asked):
-            with contextlib.suppress(KafkaError):
-                found[name] = self._partitions.leader_of(*name).begin_verification(
-                    header.producer_id, header.producer_epoch, NO_SEQUENCE_YET, supports_epoch_bump=False
-                )
-        return found
+        names = self._recent.begin(header.producer_id, self._asked)
+        return guards_ahead(self._partitions, header.producer_id, header.producer_epoch, names)
 
     def _verified(self, told: Errors) -> Verified:
         errors, guards = dict(self._errors), dict(self._confirmed)
