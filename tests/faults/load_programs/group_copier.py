@@ -5,6 +5,7 @@ committing is the group's generation (KIP-447). A consumer that gets nothing for
 stop asking when brokers restart.
 """
 
+import os
 import random
 import signal
 import sys
@@ -16,9 +17,10 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 from tests.faults.history import Place
+from tests.faults.load_programs.independent_reader import cut_to_whole_lines
 from tests.faults.load_programs.transactional_writer import PASSING, PATIENCE_S, settings
 from tests.faults.reading import settings_of_reader
-from tests.faults.transactions.transaction_notes import WriterNotes, draw_payload, writer_options
+from tests.faults.transactions.transaction_notes import Watchdog, WriterNotes, draw_payload, writer_options
 from tests.faults.transactions.transaction_records import TransactionId, TransactionRecord, read_record
 
 GROUP = "members"
@@ -37,11 +39,13 @@ class GroupCopier:
         self._notes = notes
         self._chance = random.Random(options.seed)
         self.ending = threading.Event()
+        self._watchdog = Watchdog()
         self._instance = 0
         self._number = 0
 
     def run(self) -> None:
         while not self.ending.is_set():
+            self._watchdog.beat()
             producer = Producer(settings(self._options.bootstrap, self._options.transactional_id))
             try:
                 producer.init_transactions(PATIENCE_S)
@@ -63,6 +67,7 @@ class GroupCopier:
         """Copies until something comes between."""
         heard_s = time.monotonic()
         while not self.ending.is_set():
+            self._watchdog.beat()
             messages = [each for each in consumer.consume(RECORDS_MAX, 0.2) if each.error() is None]
             if messages:
                 heard_s = time.monotonic()
@@ -74,7 +79,7 @@ class GroupCopier:
 
     def _transact(self, consumer: Consumer, producer: Producer, messages: list[Message]) -> bool:
         """Copies some records; whether both can go on."""
-        name = TransactionId(f"{self._options.name}.{self._instance}", self._number)
+        name = TransactionId(f"{self._options.name}.{os.getpid()}.{self._instance}", self._number)
         self._number += 1
         plan = tuple((self._target, _place(message).partition) for message in messages)
         self._notes.begun(name, plan)
@@ -104,6 +109,7 @@ class GroupCopier:
 
     def _commit(self, producer: Producer, name: TransactionId) -> bool:
         for _ in range(GIVE_UP_CALLS):
+            self._watchdog.beat()
             try:
                 producer.commit_transaction(PATIENCE_S)
             except KafkaException as error:
@@ -142,7 +148,8 @@ def _place(message: Message) -> Place:
 
 def main() -> int:
     options = writer_options()
-    with options.notes.open("w") as file:
+    cut_to_whole_lines(options.notes)
+    with options.notes.open("a") as file:
         copier = GroupCopier(options, WriterNotes(file))
         signal.signal(signal.SIGTERM, lambda *_: copier.ending.set())
         copier.run()

@@ -4,6 +4,7 @@ Most are committed, some aborted, some left to their time-out, and some taken ov
 transactional id begins while one is open, and the first one asks for its commit all the same.
 """
 
+import os
 import random
 import signal
 import sys
@@ -13,9 +14,11 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from tests.faults.load_programs.independent_reader import cut_to_whole_lines
 from tests.faults.transactions.transaction_history import Partition
 from tests.faults.transactions.transaction_notes import (
     OPEN_S_MAX,
+    Watchdog,
     WriterNotes,
     draw_payload,
     draw_plan,
@@ -42,10 +45,12 @@ class TransactionalWriter:
         self._instance = 0
         self._number = 0
         self.ending = threading.Event()
+        self._watchdog = Watchdog()
         self._producer: Producer | None = None
 
     def run(self) -> None:
         while not self.ending.is_set():
+            self._watchdog.beat()
             if self._producer is None:
                 self._producer = self._begin_instance()
                 continue
@@ -71,7 +76,7 @@ class TransactionalWriter:
     def _transact(self, producer: Producer, way: str) -> bool:
         """One transaction; whether the producer can go on."""
         plan = draw_plan(self._chance, self._partitions)
-        name = TransactionId(f"{self._options.name}.{self._instance}", self._number)
+        name = TransactionId(f"{self._options.name}.{os.getpid()}.{self._instance}", self._number)
         self._number += 1
         self._notes.begun(name, plan)
         try:
@@ -110,6 +115,7 @@ class TransactionalWriter:
 
     def _commit(self, producer: Producer, name: TransactionId) -> bool:
         for _ in range(GIVE_UP_CALLS):
+            self._watchdog.beat()
             try:
                 producer.commit_transaction(PATIENCE_S)
             except KafkaException as error:
@@ -123,6 +129,7 @@ class TransactionalWriter:
 
     def _abort(self, producer: Producer, name: TransactionId, why: str) -> bool:
         for _ in range(GIVE_UP_CALLS):
+            self._watchdog.beat()
             try:
                 producer.abort_transaction(PATIENCE_S)
             except KafkaException as error:
@@ -191,7 +198,8 @@ def settings(bootstrap: str, transactional_id: str) -> dict[str, str | int | boo
 
 def main() -> int:
     options = writer_options()
-    with options.notes.open("w") as file:
+    cut_to_whole_lines(options.notes)
+    with options.notes.open("a") as file:
         writer = TransactionalWriter(options, WriterNotes(file))
         signal.signal(signal.SIGTERM, lambda *_: writer.ending.set())
         writer.run()

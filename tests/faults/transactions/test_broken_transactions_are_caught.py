@@ -84,8 +84,8 @@ def test_markers_that_come_late_and_end_what_is_open_are_noticed(tmp_path: Path)
 def test_markers_that_count_before_they_are_replicated_are_noticed(tmp_path: Path) -> None:
     broken = broken_broker("unreplicated-markers-decide")
     schedule = unreplicated_markers_at_a_crash(MEMBERS)
-    # What others leave open would keep the end of committed records where it is. And a broker that is cut off holds up
-    # whatever it has a replica of, so decisions have one replica here.
+    # What others leave open would keep the end of committed records where it is. And a broker that is cut off holds
+    # up whatever it has a replica of, so decisions have one replica here.
     one_replica = {"transaction.state.log.replication.factor": "1", "transaction.state.log.min.isr": "1"}
     lone_decisions = {"writers": ["patient"], "services": {BROKER: one_replica}}
     assert is_noticed(tmp_path, schedule, broken, "receded", **lone_decisions)

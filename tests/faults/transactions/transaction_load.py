@@ -1,5 +1,6 @@
 """The load of a trial of transactions: writers and readers, each a process of its own in the clients' network."""
 
+import signal
 import time
 from collections import Counter
 from collections.abc import Collection
@@ -60,6 +61,9 @@ COPIERS = {
     "member": WriterProgram("group_copier", "member", STAGES[2][1:]),
     "other-member": WriterProgram("group_copier", "other-member", STAGES[2][1:]),
 }
+LIBRDKAFKAS = frozenset({"transactional_writer", "group_copier"})
+LOCK_UPS_MAX = 6
+"""In a trial."""
 READERS = {"committed": "read_committed", "everything": "read_uncommitted"}
 CATCH_UP_DEADLINE_S = 20.0
 LOOK_INTERVAL_S = 0.2
@@ -69,7 +73,7 @@ class TransactionLoad(LoadPrograms):
     """All programs of the load.
 
     Attributes:
-        locked_up: readers that had to be started again, since librdkafka's may stop asking when brokers restart.
+        locked_up: programs of librdkafka that had to be started again, as it may stop asking when brokers restart.
     """
 
     def __init__(
@@ -107,6 +111,19 @@ class TransactionLoad(LoadPrograms):
             with self._notes_of(name).open() as notes:
                 history.add(notes)
         return history
+
+    def check(self) -> None:
+        """Starts programs of librdkafka anew that have locked up or crashed; raises if another one has ended."""
+        self.revive()
+        super().check()
+
+    def revive(self) -> None:
+        """Starts programs of librdkafka anew that have locked up or crashed."""
+        programs = {**WRITERS, **COPIERS}
+        for name, writer in self._writers.items():
+            may_end = programs[name].program in LIBRDKAFKAS and len(self.locked_up) < LOCK_UPS_MAX
+            if may_end and writer.restart_after(signal.SIGSEGV, signal.SIGABRT):
+                self.locked_up.append(name)
 
     @property
     def writers(self) -> list[str]:

@@ -1,7 +1,9 @@
 """Writing down what happens to transactions, at once, and what all writers of them have in common."""
 
 import argparse
+import os
 import random
+import threading
 import time
 from pathlib import Path
 from typing import TextIO
@@ -19,6 +21,9 @@ from tests.faults.transactions.transaction_history import (
 )
 from tests.faults.transactions.transaction_records import TransactionId
 
+LOCKED_UP_S = 45.0
+"""More than twice as long as any call may take."""
+WATCH_INTERVAL_S = 1.0
 RECORDS_MAX = 6
 PAYLOAD_BYTES_MAX = 300
 OPEN_S_MAX = 1.0
@@ -55,6 +60,28 @@ class WriterNotes:
     def _note(self, what: str, *words: object) -> None:
         self._file.write(line(what, *words))
         self._file.flush()
+
+
+class Watchdog:
+    """Ends the process, to be started again, where a call into librdkafka does not come back.
+
+    Its `send_offsets_to_transaction` has been seen to wait for minutes after brokers were paused, with no request on
+    its way and its time-out over (2.16).
+    """
+
+    def __init__(self) -> None:
+        self._beat_s = time.monotonic()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def beat(self) -> None:
+        """The program goes on."""
+        self._beat_s = time.monotonic()
+
+    def _watch(self) -> None:
+        while time.monotonic() - self._beat_s < LOCKED_UP_S:
+            time.sleep(WATCH_INTERVAL_S)  # a look now and then is enough
+        print(time.monotonic_ns(), "locked up", flush=True)
+        os.abort()
 
 
 def draw_plan(chance: random.Random, partitions: tuple[Partition, ...]) -> tuple[Partition, ...]:

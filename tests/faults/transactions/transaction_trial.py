@@ -41,8 +41,8 @@ from tests.support.eventually import NotInTime, eventually
 FACTOR = 3
 FIRST_TRANSACTIONS = 3
 """Of each writer, before faults begin and after healing."""
-FLOW_DEADLINE_S = 60.0
-CHAIN_DEADLINE_S = 60.0
+FLOW_DEADLINE_S = 90.0
+CHAIN_DEADLINE_S = 90.0
 OPEN_DEADLINE_S = 40.0
 """Longer than any time-out of the load."""
 LOOK_INTERVAL_S = 0.25
@@ -184,7 +184,7 @@ class _TransactionTrial:
         self._tell("stopping the load")
         load.stop_writers()
         outcome.problems += self._hanging([topic.name for topic in WRITTEN])
-        outcome.problems += self._finish_chain()
+        outcome.problems += self._finish_chain(load)
         load.stop_copiers()
         outcome.problems += self._hanging([topic.name for topic in TOPICS])
         names = [topic.name for topic in TOPICS]
@@ -207,12 +207,13 @@ class _TransactionTrial:
             "".join(f"{count} {why}\n" for why, count in written.endings.most_common())
         )
 
-    def _finish_chain(self) -> list[str]:
+    def _finish_chain(self, load: TransactionLoad) -> list[str]:
         """Waits until every stage of the chain has come to the end, the first one first; those that do not."""
         for stage in self._stages:
             last = {index: records[-1][0] for (_, index), records in self._read([stage.source]).items() if records}
 
             def has_finished(stage: Stage = stage, last: dict[int, int] = last) -> bool:
+                load.revive()
                 time.sleep(LOOK_INTERVAL_S)  # between two looks; there is a deadline
                 offsets = self._offsets_of(stage)
                 return all(offsets[index] > offset for index, offset in last.items())
