@@ -32,7 +32,7 @@ from tests.support.eventually import NotInTime, eventually
 STAGES = 5
 PARTITIONS = 2
 RATE_PER_S = 30.0
-START_DEADLINE_S = 90.0
+START_DEADLINE_S = 180.0
 ZOMBIES_DEADLINE_S = 60.0
 ARRIVAL_DEADLINE_S = 240.0
 
@@ -139,6 +139,11 @@ class Chain:
         for stage in self.stages:
             stage.look()
 
+    def is_ready(self) -> bool:
+        """Whether a copier works in every place."""
+        self.look()
+        return all(stage.is_ready() for stage in self.stages)
+
     def has_zombies(self) -> bool:
         """Whether a copier that lost its place is still about."""
         self.look()
@@ -175,6 +180,7 @@ def run_under_strikes(cluster: OttlaCluster, chain: Chain, *, kills: int, seed: 
     feeder = Feeder(cluster.bootstrap, feeds_of(chain.topics[0]), RATE_PER_S)
     feeder.start()
     struck = strike({**strikes_at(cluster), **chain.strikes()}, chance, kills, chain.look)
+    eventually(chain.is_ready, "all copiers work again", within_s=START_DEADLINE_S)
     with suppress(NotInTime):  # they need not come across their successors
         eventually(lambda: not chain.has_zombies(), "zombies have ended", within_s=ZOMBIES_DEADLINE_S)
     feeder.stop()
