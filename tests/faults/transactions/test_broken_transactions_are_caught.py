@@ -29,6 +29,10 @@ TRIALS_MAX = 3
 """Until a broken rule has to be noticed; each with a seed of its own."""
 MEMBERS = Members()
 LATE_MARKERS = {COORDINATOR: program("markers-come-again-late", *PROGRAMS[COORDINATOR])}
+LONE_DECISIONS = {
+    BROKER: {"transaction.state.log.replication.factor": "1", "transaction.state.log.min.isr": "1"},
+}
+"""A broker that is cut off or paused holds up whatever it has a replica of; with one replica decisions go on."""
 Programs = Mapping[str, Sequence[str]]
 
 
@@ -84,17 +88,15 @@ def test_markers_that_come_late_and_end_what_is_open_are_noticed(tmp_path: Path)
 def test_markers_that_count_before_they_are_replicated_are_noticed(tmp_path: Path) -> None:
     broken = broken_broker("unreplicated-markers-decide")
     schedule = unreplicated_markers_at_a_crash(MEMBERS)
-    # What others leave open would keep the end of committed records where it is. And a broker that is cut off holds
-    # up whatever it has a replica of, so decisions have one replica here.
-    one_replica = {"transaction.state.log.replication.factor": "1", "transaction.state.log.min.isr": "1"}
-    lone_decisions = {"writers": ["patient"], "services": {BROKER: one_replica}}
-    assert is_noticed(tmp_path, schedule, broken, "receded", **lone_decisions)
-    assert not trial(tmp_path / "unbroken", schedule, {}, **lone_decisions).problems
+    # What others leave open would keep the end of committed records where it is.
+    assert is_noticed(tmp_path, schedule, broken, "receded", writers=["patient"], services=LONE_DECISIONS)
+    assert not trial(tmp_path / "unbroken", schedule, {}, writers=["patient"], services=LONE_DECISIONS).problems
 
 
 def test_ends_that_are_not_stored_before_their_markers_are_noticed(tmp_path: Path) -> None:
     broken = broken_coordinator("ends-are-not-stored-before-markers")
-    assert is_noticed(tmp_path, coordinators_killed_while_a_broker_is_away(MEMBERS), broken, "lost", "torn")
+    schedule = coordinators_killed_while_a_broker_is_away(MEMBERS)
+    assert is_noticed(tmp_path, schedule, broken, "lost", "torn", services=LONE_DECISIONS)
 
 
 def test_offsets_that_count_though_aborted_are_noticed(tmp_path: Path) -> None:
