@@ -13,7 +13,7 @@ from tests.faults.transactions.transaction_trial import TransactionPlan, run_tra
 
 pytestmark = pytest.mark.slow
 
-SEED = int(os.environ.get("OTTLA_TEST_SEED", "2026"))
+SEED = int(os.environ.get("OTTLA_TEST_SEED", "2366"))
 SECONDS = float(os.environ.get("OTTLA_TEST_FAULT_SECONDS", "12"))
 
 
