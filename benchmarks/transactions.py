@@ -12,7 +12,8 @@ At last many ids are opened, each with a transaction of one record that nobody e
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -36,6 +37,9 @@ RECORD_BYTES: Final = 1000
 SILENCE_S: Final = 30.0
 OPEN_TIMEOUT_MS: Final = 900_000
 """Of the transactions that stay open: the longest that is allowed."""
+OPENING_CLIENTS: Final = 16
+"""That open transactions side by side."""
+
 KAFKA_JAVA_OPTIONS: Final = ("-Xmx1g", "-Xms1g")
 """Both of Java's compilers are on, as they are by default."""
 
@@ -252,13 +256,19 @@ def _open_ids_mib(target: Running, count: int) -> float:
     """Return the MiB that all processes have more when so many ids have an open transaction with a record."""
     topic = create_topic(target.bootstrap, PARTITIONS)
     pids = list(target.processes.values())
-    with TransactionClient(target.bootstrap) as client:
-        before_mib = shared_once_mib(pids)
-        for number in range(count):
+    before_mib = shared_once_mib(pids)
+    with ThreadPoolExecutor(OPENING_CLIENTS) as clients:
+        shares = [range(first, count, OPENING_CLIENTS) for first in range(OPENING_CLIENTS)]
+        list(clients.map(lambda share: _open(target.bootstrap, topic, share), shares))
+    return shared_once_mib(pids) - before_mib
+
+
+def _open(bootstrap: str, topic: str, numbers: Iterable[int]) -> None:
+    with TransactionClient(bootstrap) as client:
+        for number in numbers:
             name, partition = f"{topic}-{number}", number % PARTITIONS
             error, producer = client.init(name, timeout_ms=OPEN_TIMEOUT_MS)
             if error == "none":
                 error = client.produce(name, producer, topic, [b"open"], partition=partition)
             if error != "none":
                 raise BenchmarkFailed(f"cannot open transaction {number}: {error}")
-        return shared_once_mib(pids) - before_mib
