@@ -116,6 +116,10 @@ class DatagenSource(SourceConnector[DatagenConfig]):
             for number in range(count)
         ]
 
+    def exactly_once_support(self) -> bool:
+        """Return True: every record has its number as offset."""
+        return True
+
     def check_offsets(
         self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
     ) -> Iterable[Problem]:

@@ -223,6 +223,10 @@ class FileSource(SourceConnector[FileSourceConfig]):
             for number in range(count)
         ]
 
+    def exactly_once_support(self) -> bool:
+        """Return True: every record has its place in its file as offset."""
+        return True
+
     def check_offsets(
         self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
     ) -> Iterable[Problem]:

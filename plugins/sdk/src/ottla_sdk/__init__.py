@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         SourceConnectorContext,
         SourceTaskContext,
         TaskContext,
+        TransactionContext,
     )
     from ottla_sdk.converter import NO_VALUE, Converter, Role, SchemaAndValue
     from ottla_sdk.errors import (
@@ -116,6 +117,7 @@ __all__ = [
     "TopicFilter",
     "TopicIdentity",
     "TopicPartition",
+    "TransactionContext",
     "Transform",
     "Type",
     "Width",
@@ -152,6 +154,7 @@ _NAMES_OF = {
         "SourceConnectorContext",
         "SourceTaskContext",
         "TaskContext",
+        "TransactionContext",
     ),
     "converter": ("NO_VALUE", "Converter", "Role", "SchemaAndValue"),
     "errors": (

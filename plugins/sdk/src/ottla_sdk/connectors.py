@@ -146,6 +146,19 @@ class SourceConnector(Connector[ConfigT], Generic[ConfigT]):
         """
         return ()
 
+    def exactly_once_support(self) -> bool | None:
+        """Return whether every record gets into its topic exactly once on workers that have transactions.
+
+        `config` is set, and the answer may depend on it; the connector is not started. True for tasks whose records
+        each have an offset behind which the task goes on with the next one, whenever it is asked. By default None:
+        nothing is known. `exactly.once.support=required` accepts only True (KIP-618).
+        """
+        return None
+
+    def can_define_transaction_boundaries(self) -> bool:
+        """Return whether its tasks end transactions by `context.transaction_context` with this configuration."""
+        return False
+
 
 class SinkConnector(Connector[ConfigT], Generic[ConfigT]):
     """Brings data of topics into a system outside.

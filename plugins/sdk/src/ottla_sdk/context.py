@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from ottla_sdk.records import SinkRecord, TopicPartition
+from ottla_sdk.records import SinkRecord, SourceRecord, TopicPartition
 
 
 class Metrics(ABC):
@@ -108,14 +108,41 @@ class TaskContext(Context):
         """Wait, or return earlier if the task is asked to stop; returns whether it is."""
 
 
+class TransactionContext(ABC):
+    """Says where transactions end, for a source task that defines that itself (`transaction.boundary=connector`).
+
+    A transaction begins with the first record behind the end of the last one. What is said counts for the records
+    that the present or next `poll` returns. Where a transaction is aborted, its records never become visible, but
+    their offsets are committed: they are not read again.
+    """
+
+    @abstractmethod
+    def commit(self) -> None:
+        """Commit a transaction behind the last record of the batch."""
+
+    @abstractmethod
+    def commit_on(self, record: SourceRecord) -> None:
+        """Commit a transaction behind this record of the batch."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Abort the transaction behind the last record of the batch."""
+
+    @abstractmethod
+    def abort_on(self, record: SourceRecord) -> None:
+        """Abort the transaction behind this record of the batch, which is its last."""
+
+
 class SourceTaskContext(TaskContext):
     """A source task's.
 
     Attributes:
         offsets: the offsets committed before.
+        transaction_context: says where transactions end; None unless the task is to define that.
     """
 
     offsets: OffsetReader
+    transaction_context: TransactionContext | None = None
 
 
 class JobTaskContext(TaskContext):

@@ -8,7 +8,7 @@ over at once.
 import asyncio
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 
 import structlog
@@ -17,19 +17,20 @@ import ottla_connect
 from ottla_connect.config import WorkerConfig
 from ottla_connect.group.membership import Membership, MembershipFailed
 from ottla_connect.group.sole_member import SoleMember
-from ottla_connect.herder.api import ServerInfo
+from ottla_connect.herder.api import ConnectorType, ServerInfo
 from ottla_connect.herder.cluster_identity import kafka_cluster_id
 from ottla_connect.herder.herder import WorkerHerder
 from ottla_connect.herder.plugin_catalog import PluginCatalog
 from ottla_connect.herder.standalone_connectors import put_connectors
 from ottla_connect.herder.task_config_publisher import TaskConfigPublisher, TaskSettings
 from ottla_connect.herder.validation import Validation
+from ottla_connect.herder.views import CLASS_KEY
 from ottla_connect.herder.worker import Worker
 from ottla_connect.herder.worker_client import WorkerClient
 from ottla_connect.processes.host import ProcessFailed, ProcessHost
 from ottla_connect.rest.application import create_application
 from ottla_connect.rest.options import RestOptions
-from ottla_connect.rest.resources import tasks
+from ottla_connect.rest.resources import fencing, tasks
 from ottla_connect.state.keyed_log import LogError
 from ottla_connect.state.stores import Stores, open_distributed, open_standalone
 from ottla_connect.worker_counts import CountRequests, WorkerCounts
@@ -39,6 +40,7 @@ from ottla_core.errors import OttlaError
 from ottla_core.lifecycle import run_service, wait_for_end
 from ottla_core.observe.logs import configure_logs
 from ottla_core.rest.authentication import Access
+from ottla_core.rest.errors import Elsewhere
 from ottla_core.rest.server import RestServer
 from ottla_core.rest.tls_files import client_tls
 from ottla_core.rest.worker_signatures import SharedKey
@@ -133,8 +135,26 @@ def _herder(
     async def store_task_configs(name: str, configs: TaskSettings, is_wanted: Callable[[], bool]) -> None:
         await herder.put_task_configs(name, configs, is_wanted)
 
+    async def fence(name: str) -> None:
+        try:
+            await herder.fence_tasks(name)
+        except Elsewhere as elsewhere:
+            await client.fence_tasks(elsewhere.url, name)
+
+    def is_transactional(settings: Mapping[str, str]) -> bool:
+        kind = catalog.connector_type(settings.get(CLASS_KEY, ""))
+        return config.has_transactional_sources and kind is not ConnectorType.SINK
+
     publisher = TaskConfigPublisher(store=store_task_configs, send=client.put_task_configs)
-    worker = Worker(url, config, host=host, stores=stores, publisher=publisher)
+    worker = Worker(
+        url,
+        config,
+        host=host,
+        stores=stores,
+        publisher=publisher,
+        fence=fence,
+        is_transactional=is_transactional,
+    )
     herder = WorkerHerder(
         config,
         worker=worker,
@@ -191,7 +211,11 @@ def _access(config: WorkerConfig, url: str, signer: SharedKey, counts: WorkerCou
     """
     if config.rest_access is None:
         return None
-    return Access(config.rest_access, signer, own_url=url, is_internal=tasks.is_internal, counts=counts.access)
+
+    def is_internal(method: str, path: str) -> bool:
+        return tasks.is_internal(method, path) or fencing.is_internal(method, path)
+
+    return Access(config.rest_access, signer, own_url=url, is_internal=is_internal, counts=counts.access)
 
 
 def _readings(

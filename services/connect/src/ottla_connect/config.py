@@ -7,9 +7,9 @@ clients lie below open prefixes: they are kept as they were written and judged b
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from ottla_connect.client_settings import (
     CLIENT_KEYS,
@@ -63,6 +63,10 @@ REFUSED = {
     "plugin.path": "plugins are Python packages: install them with pip beside the worker, and remove this",
     "rest.extension.classes": REST_EXTENSIONS,
 }
+
+
+def _lower_case(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
 
 
 class WorkerConfig(
@@ -134,10 +138,13 @@ class WorkerConfig(
         le=INT32_MAX,
         description="Milliseconds that a worker behind the others has to read the config topic.",
     )
-    exactly_once_source_support: Literal["disabled"] = Field(
+    exactly_once_source_support: Annotated[
+        Literal["disabled", "preparing", "enabled"], BeforeValidator(_lower_case)
+    ] = Field(
         "disabled",
         alias="exactly.once.source.support",
-        description="Transactions of source tasks, which are not supported: disabled.",
+        description="Whether source tasks write in transactions (enabled). Workers that run are first started again "
+        "with preparing, one after the other, then with enabled.",
     )
     inter_worker_key_generation_algorithm: SignatureAlgorithm = Field(
         "HmacSHA256",
@@ -249,6 +256,11 @@ class WorkerConfig(
             problems.append("inter.worker.verification.algorithms: must contain inter.worker.signature.algorithm")
         if self.standalone and self.offset_storage_file_filename is None:
             problems.append("offset.storage.file.filename: must be set for a standalone worker")
+        if self.standalone and self.exactly_once_source_support != "disabled":
+            problems.append(
+                "exactly.once.source.support: a standalone worker keeps offsets in a file, which is no part of a "
+                "transaction; remove it"
+            )
         if self.standalone_connector_files and not self.standalone:
             problems.append("standalone.connector.files: only a standalone worker takes connectors from files")
         problems += self.storage_problems()
@@ -303,6 +315,16 @@ class WorkerConfig(
         fields = self.fields_by_key()
         written = {key: text for key, text in self.as_properties().items() if fields[key] in self.model_fields_set}
         return written | self._open
+
+    @property
+    def leads_in_transactions(self) -> bool:
+        """Return whether this worker writes to the config topic in transactions when it leads."""
+        return self.exactly_once_source_support != "disabled"
+
+    @property
+    def has_transactional_sources(self) -> bool:
+        """Return whether source tasks of this worker write in transactions."""
+        return self.exactly_once_source_support == "enabled"
 
     @property
     def write_timeout_s(self) -> float:

@@ -17,3 +17,8 @@ class TaskId(NamedTuple):
     def __str__(self) -> str:
         """Return ``CONNECTOR-NUMBER``."""
         return f"{self.connector}-{self.task}"
+
+
+def transactional_id(group_id: str, task: TaskId) -> str:
+    """Return under which id a source task writes in transactions (Kafka's Worker.taskTransactionalId)."""
+    return f"{group_id}-{task}"

@@ -16,6 +16,7 @@ from ottla_connect.state.config_records import (
     RestartRequest,
     SessionKey,
     TargetStateRecord,
+    TaskCountRecord,
     TaskRecord,
     Write,
     commit_write,
@@ -25,6 +26,7 @@ from ottla_connect.state.config_records import (
     restart_write,
     session_key_write,
     target_state_write,
+    task_count_write,
     task_write,
 )
 
@@ -104,8 +106,16 @@ def test_what_a_restart_request_does_not_say_is_false() -> None:
     assert decode(b"restart-connector-x", b'{"only-failed":"yes"}') == expected
 
 
-def test_a_task_count_for_transactional_workers_concerns_nobody_here() -> None:
-    assert decode(b"tasks-fencing-flights", b'{"task-count":3}') is None
+def test_a_task_count_is_written_as_kafka_connect_does() -> None:
+    write = task_count_write("flights", 3)
+    assert write == (b"tasks-fencing-flights", b'{"task-count":3}')
+    assert decode(*write) == TaskCountRecord("flights", 3)
+
+
+@pytest.mark.parametrize("value", [None, b"{}", b'{"task-count":-1}', b'{"task-count":"3"}', b'{"task-count":true}'])
+def test_a_malformed_task_count_is_refused(value: bytes | None) -> None:
+    with pytest.raises(BadRecord):
+        decode(b"tasks-fencing-flights", value)
 
 
 def test_settings_that_are_no_text_become_text_and_nulls_say_nothing() -> None:

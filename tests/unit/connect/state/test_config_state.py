@@ -18,6 +18,7 @@ from ottla_connect.state.config_records import (
     restart_write,
     session_key_write,
     target_state_write,
+    task_count_write,
     task_write,
 )
 from ottla_connect.state.config_state import (
@@ -138,6 +139,26 @@ def test_tasks_of_a_connector_whose_tombstone_was_compacted_away_do_not_come_bac
     state = replay(writes)
     assert state.task_counts == {}
     assert state.task_configs("a") == {}
+
+
+def test_new_tasks_are_to_be_fenced_off_from_former_ones_until_it_is_taken_down() -> None:
+    made = [connector_write("a", {}), *tasks(0, 1), commit_write("a", 2)]
+    assert replay(made).unfenced == {"a"}
+    fenced = [*made, task_count_write("a", 2)]
+    assert replay(fenced).unfenced == frozenset()
+    assert replay(fenced).fenced_counts == {"a": 2}
+    again = replay([*fenced, *tasks(0), commit_write("a", 1)])
+    assert again.unfenced == {"a"}
+    assert again.fenced_counts == {"a": 2}, "so many of the former generation may still write"
+    assert again.generations["a"] > replay(fenced).generations["a"]
+
+
+def test_how_many_tasks_a_deleted_connector_had_is_known_if_its_name_comes_again() -> None:
+    made = [connector_write("a", {}), *tasks(0, 1), commit_write("a", 2), task_count_write("a", 2)]
+    deleted = [*made, connector_write("a", None), target_state_write("a", None)]
+    assert replay(deleted).fenced_counts == {"a": 2}
+    again = replay([*deleted, connector_write("a", {}), *tasks(0), commit_write("a", 1)])
+    assert (again.fenced_counts, again.unfenced) == ({"a": 2}, {"a"})
 
 
 def test_a_target_state_without_its_record_is_started_while_the_connector_is_there() -> None:

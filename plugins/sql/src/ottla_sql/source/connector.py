@@ -57,6 +57,10 @@ class SqlSource(SourceConnector[SqlSourceConfig]):
         self._warn(tables)
         return [{**self.settings, "tables": tables_setting(each)} for each in divided(tables, tasks_max)]
 
+    def exactly_once_support(self) -> bool:
+        """Return whether every row has an offset of its own: those of a timestamp alone may be shared by several."""
+        return self.config.mode.uses_incrementing
+
     def check_offsets(
         self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
     ) -> Iterable[Problem]:

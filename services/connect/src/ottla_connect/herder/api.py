@@ -173,5 +173,8 @@ class Herder(Protocol):
     async def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> None:
         """Store what a connector's tasks shall do; workers ask this of the leader."""
 
+    async def fence_tasks(self, name: str) -> None:
+        """Fence former tasks of a source that writes in transactions; workers ask this of the leader (KIP-618)."""
+
     def check_signature(self, method: str, path: str, body: bytes, signature: str, algorithm: str) -> None:
         """Check that a request between workers bears a valid signature (KIP-507); `RequestError` 403 if not."""

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 
 from ottla_connect.connector_states import TargetState
 from ottla_connect.group.view import Assignment
-from ottla_connect.herder.api import ConnectorInfo, ConnectorOffsets, ConnectorStatus
+from ottla_connect.herder.api import ConnectorInfo, ConnectorOffsets, ConnectorStatus, ConnectorType
 from ottla_connect.herder.name_locks import NameLocks
 from ottla_connect.herder.offset_requests import OffsetRequest, OffsetRequests
 from ottla_connect.herder.restarts import restart_plan
@@ -45,6 +45,8 @@ class ConnectorChanges:
         lead: returns what this worker leads, or raises what refuses the request.
         forget: removes what was said of a deleted connector, and returns when that is stored, or after a while.
         sync_timeout_s: how long the configuration topic may take to be read to its end.
+        leads_in_transactions: whether former tasks of sources are to be fenced where that is asked for.
+        has_transactional_sources: whether that is also done before offsets of a source are changed.
     """
 
     def __init__(
@@ -57,6 +59,8 @@ class ConnectorChanges:
         lead: Callable[[], Assignment],
         forget: Callable[[str], Awaitable[None]],
         sync_timeout_s: float,
+        leads_in_transactions: bool = False,
+        has_transactional_sources: bool = False,
     ) -> None:
         self._store = store
         self._views = views
@@ -65,6 +69,8 @@ class ConnectorChanges:
         self._lead = lead
         self._forget = forget
         self._sync_timeout_s = sync_timeout_s
+        self._leads_in_transactions = leads_in_transactions
+        self._has_transactional_sources = has_transactional_sources
         self._changing = NameLocks()
         self._patching = NameLocks()
         self._assigned = asyncio.Condition()
@@ -180,6 +186,38 @@ class ConnectorChanges:
             await self._write(lambda: self._store.put_restart_request(request))
         return restart_plan(status, include_tasks=request.include_tasks, only_failed=request.only_failed)
 
+    async def fence_tasks(self, name: str) -> None:
+        """Fence the tasks that a source had before its present ones, if that was not done yet (KIP-618).
+
+        Raises:
+            NotFound: there is no such connector.
+            BadRequest: it is no source.
+            Conflict: this worker, which leads, knows no transactions.
+            RequestError: it is not known whether all are fenced.
+        """
+        if not self._leads_in_transactions:
+            raise Conflict(
+                "The worker that leads has exactly.once.source.support=disabled; it must be preparing or enabled on "
+                "all workers before source tasks can write in transactions"
+            )
+        async with self._leading(name):
+            if self._views.info(name).type is ConnectorType.SINK:
+                raise BadRequest(f"Connector {name} is not a source connector")
+            await self._fence(name)
+
+    async def _fence(self, name: str) -> None:
+        """Under the connector's lock, so that nobody gives it other tasks meanwhile."""
+        state = self._state
+        if name not in state.unfenced:
+            return
+        former, tasks = state.fenced_counts.get(name, 0), state.task_counts.get(name, 0)
+        if former and not former == tasks == 1:  # a sole task fences its sole predecessor when it begins
+            await self._validation.fence_tasks(name, self._views.config(name), former)
+            await self._refresh()
+            if self._state.generations.get(name) != state.generations.get(name):
+                raise Conflict(f"Connector {name} was given other tasks while its former ones were fenced")
+        await self._write(lambda: self._store.put_task_count(name, tasks))
+
     # Offsets.
 
     async def alter_offsets(self, name: str, offsets: ConnectorOffsets) -> str:
@@ -212,6 +250,10 @@ class ConnectorChanges:
                 if self._stopped(name) == connector and is_current:
                     if self._may_have_tasks(name):
                         raise _still_running(name)
+                    if self._has_transactional_sources and connector.type is not ConnectorType.SINK:
+                        await self._fence(name)  # or what a paused task commits later would count
+                        if not await self._offsets.is_current(request):
+                            continue
                     message = await self._offsets.carry_out(request, self._lead)
                     self._lead()  # or another leader may have let tasks begin meanwhile, and has to repeat this
                     return message
@@ -255,12 +297,17 @@ class ConnectorChanges:
         """Hold a connector's lock, knowing everything that was written; raises what refuses the request."""
         self._lead()
         async with self._changing.of(name):
-            try:
-                await self._store.refresh(self._sync_timeout_s)
-            except LogError as error:
-                raise RequestError(f"{error}. The request can be repeated") from None
-            self._lead()
+            await self._refresh()
             yield
+
+    async def _refresh(self) -> None:
+        """Read everything that anybody has written, or can have written, before this worker began to lead."""
+        try:
+            await self._store.claim(self._sync_timeout_s)
+            await self._store.refresh(self._sync_timeout_s)
+        except LogError as error:
+            raise RequestError(f"{error}. The request can be repeated") from None
+        self._lead()
 
     async def _write(self, write: Callable[[], Awaitable[None]]) -> None:
         """Write, and write again what was given up because it took too long, while this worker leads."""

@@ -6,6 +6,7 @@ comes back through the configuration topic, as a `ConfigChange`, and turns here 
 new round of assignments.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -48,9 +49,11 @@ from ottla_connect.state.config_state import (
 )
 from ottla_connect.state.keyed_log import LogError
 from ottla_connect.state.stores import Stores
+from ottla_core.background import start_detached
 from ottla_core.rest.errors import Conflict, Elsewhere, NotFound, RequestError
 
 STATUS_TIMEOUT_S = 5.0
+CLAIM_TIMEOUT_S = 30.0
 NOT_A_MEMBER = "This worker is not in the group at the moment, as during a rebalance; try again shortly"
 
 log = structlog.get_logger("herder")
@@ -93,7 +96,10 @@ class WorkerHerder:
             lead=self._lead,
             forget=self._forget,
             sync_timeout_s=config.worker_sync_timeout_ms / 1000,
+            leads_in_transactions=config.leads_in_transactions,
+            has_transactional_sources=config.has_transactional_sources,
         )
+        self._claiming: asyncio.Task[None] | None = None
 
     # The group.
 
@@ -111,7 +117,7 @@ class WorkerHerder:
         """Take an assignment; returns when what is revoked has stopped."""
         if assignment.config_offset > self._state.offset:
             await self._refresh()
-        self._session_keys.lead(leads=assignment.is_leader)
+        self._lead_config(leads=assignment.is_leader)
         self._worker.assign(assignment.connectors, assignment.tasks, assignment.generation)
         units: list[UnitId] = [*revoked.connectors, *revoked.tasks]
         if units:
@@ -121,7 +127,7 @@ class WorkerHerder:
 
     async def on_lost(self) -> None:
         """Stop everything: others take it over."""
-        self._session_keys.lead(leads=False)
+        self._lead_config(leads=False)
         await self._worker.abandon()
         await self._offsets.end_changes()
 
@@ -144,9 +150,24 @@ class WorkerHerder:
 
     async def close(self) -> None:
         """Stop what runs here."""
-        self._session_keys.lead(leads=False)
+        self._lead_config(leads=False)
         await self._worker.close()
         await self._offsets.end_changes()
+
+    def _lead_config(self, *, leads: bool) -> None:
+        """Begin to look after the configuration, or leave it to another worker."""
+        self._session_keys.lead(leads=leads)
+        if not leads:
+            self._stores.config.relinquish()
+        elif self._claiming is None or self._claiming.done():
+            self._claiming = start_detached("claim of the config topic", self._claim())
+
+    async def _claim(self) -> None:
+        """End what a former leader has left open, which nobody could read past; or else the next write does it."""
+        try:
+            await self._stores.config.claim(CLAIM_TIMEOUT_S)
+        except LogError as error:
+            log.warning("the configuration topic cannot be claimed yet", reason=str(error))
 
     def _rejoin_if_work_changed(self) -> None:
         view = self.group_view()
@@ -268,6 +289,10 @@ class WorkerHerder:
     ) -> None:
         """Store what a connector's tasks shall do, unless that is no longer wanted when its turn comes."""
         await self._changes.put_task_configs(name, configs, is_wanted)
+
+    async def fence_tasks(self, name: str) -> None:
+        """Fence former tasks of a source that writes in transactions (KIP-618)."""
+        await self._changes.fence_tasks(name)
 
     # Restarts.
 

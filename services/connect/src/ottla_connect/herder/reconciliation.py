@@ -1,6 +1,6 @@
 """What a worker has to run, given its assignment and the cluster's configuration. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ottla_connect.connector_states import TargetState
@@ -18,18 +18,25 @@ class Work:
     Attributes:
         settings: the connector's or the task's settings.
         connector_settings: for a task, those of its connector when its own were made.
+        generation: for a task that writes in transactions, which generation of its connector's tasks it belongs to:
+            when there is another, all tasks of the former one are fenced.
         paused: whether it is to rest.
     """
 
     settings: Mapping[str, str]
     connector_settings: Mapping[str, str]
+    generation: int = -1
     paused: bool = field(default=False, compare=False)
 
 
 def work_for(
-    connectors: frozenset[str], tasks: frozenset[TaskId], config: ConfigState
+    connectors: frozenset[str],
+    tasks: frozenset[TaskId],
+    config: ConfigState,
+    *,
+    is_transactional: Callable[[Mapping[str, str]], bool] = lambda _: False,
 ) -> Iterator[tuple[UnitId, Work]]:
-    """Yield what is to run here, of what is assigned.
+    """Yield what is to run here, of what is assigned; `is_transactional` judges by a connector's settings.
 
     A stopped connector runs nothing, a paused one only its resting tasks. Tasks whose settings are not completely
     known yet have to wait.
@@ -45,11 +52,13 @@ def work_for(
             continue
         settings = config.task_configs(name).get(task)
         if settings is not None:
+            applied = config.applied_connector_config(name)
             yield (
                 task,
                 Work(
                     settings=settings,
-                    connector_settings=config.applied_connector_config(name),
+                    connector_settings=applied,
+                    generation=config.generations.get(name, -1) if is_transactional(applied) else -1,
                     paused=state is TargetState.PAUSED,
                 ),
             )

@@ -14,8 +14,10 @@ from ottla_connect.processes.messages import (
     CheckOffsets,
     ConfigDescribed,
     DescribeConfig,
+    FenceTasks,
     OffsetsChanged,
     OffsetsChecked,
+    TasksFenced,
     Validate,
     Validated,
 )
@@ -131,9 +133,23 @@ class Validation:
         if answer.error is not None:
             raise RequestError(f"The offsets that connector {connector} keeps in its target: {answer.error}")
 
+    async def fence_tasks(self, connector: str, config: Mapping[str, str], tasks: int) -> None:
+        """End the transactions of so many former tasks, and keep these from beginning others.
+
+        It takes a process, as only there the references in a connector's client settings are resolved.
+
+        Raises:
+            RequestError: some of them may still write.
+        """
+        purpose = FenceTasks(connector=connector, settings=dict(config), worker=self._worker_settings, tasks=tasks)
+        answer = await self._ask(purpose, "fencing former tasks")
+        assert isinstance(answer, TasksFenced), answer
+        if answer.error is not None:
+            raise RequestError(f"Former tasks of connector {connector} cannot be fenced: {answer.error}")
+
     async def _ask(
         self,
-        purpose: Validate | DescribeConfig | CheckOffsets | ChangeOffsets,
+        purpose: Validate | DescribeConfig | CheckOffsets | ChangeOffsets | FenceTasks,
         what: str,
         on_started: Callable[[ChildProcess], object] = lambda _: None,
     ) -> Any:

@@ -5,7 +5,7 @@
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,25 +19,31 @@ from ottla_connect.herder.unit import Unit
 from ottla_connect.ids import TaskId
 from ottla_connect.processes.host import ProcessHost
 from ottla_connect.processes.messages import (
+    CheckTransactions,
     CommitOffsets,
     FromProcess,
     HealthTold,
     Lease,
     Measured,
     Message,
+    OffsetKeysRead,
     OffsetsCommitted,
     OffsetsRead,
     Progressed,
+    ReadOffsetKeys,
     ReadOffsets,
     SetLogLevel,
     TaskConfigs,
     TopicsUsed,
+    TransactionCheck,
+    TransactionsChecked,
 )
 from ottla_connect.state.config_state import ConfigState
 from ottla_connect.state.keyed_log import LogError
 from ottla_connect.state.stores import Stores
 from ottla_core.background import start_detached
 from ottla_core.clock import boot_time_s
+from ottla_core.rest.errors import RequestError
 
 FORGET_RETRY_S = 1.0
 SAYING_STATES = (State.RUNNING, State.FAILED)
@@ -62,13 +68,28 @@ class Worker:
         host: ProcessHost,
         stores: Stores,
         publisher: TaskConfigPublisher,
+        fence: Callable[[str], Awaitable[None]] | None = None,
+        is_transactional: Callable[[Mapping[str, str]], bool] = lambda _: False,
     ) -> None:
+        """Prepare.
+
+        Args:
+            url: of this worker.
+            config: its settings.
+            host: starts processes.
+            stores: what is stored.
+            publisher: has the leader store the settings of tasks.
+            fence: has the leader fence former tasks of a connector; raises `RequestError`. None: nobody can.
+            is_transactional: whether tasks of a connector with these settings write in transactions.
+        """
         self.id = urlsplit(url).netloc
         self.measured: dict[TaskId, Mapping[str, float]] = {}
         self._config = config
         self._host = host
         self._stores = stores
         self._publisher = publisher
+        self._fence = fence
+        self._is_transactional = is_transactional
         self._units: dict[UnitId, Unit] = {}
         self._connectors: frozenset[str] = frozenset()
         self._tasks: frozenset[TaskId] = frozenset()
@@ -125,7 +146,7 @@ class Worker:
 
     def reconcile(self) -> None:
         """Bring what runs in line with the assignment and the configuration."""
-        wanted = dict(work_for(self._connectors, self._tasks, self.state))
+        wanted = dict(work_for(self._connectors, self._tasks, self.state, is_transactional=self._is_transactional))
         for unit_id, work in wanted.items():
             if unit_id not in self._units:
                 self._units[unit_id] = Unit(
@@ -267,6 +288,8 @@ class Worker:
                 self._start_job(self._read_offsets(unit, message))
             case CommitOffsets():
                 self._note_commit(unit.id, self._start_job(self._commit_offsets(unit, message)))
+            case ReadOffsetKeys() | CheckTransactions():
+                self._start_job(self._serve_transactions(unit, message))
             case TopicsUsed():
                 if isinstance(unit.id, TaskId) and self._config.topic_tracking_enable:
                     for topic in message.topics:
@@ -345,6 +368,49 @@ class Worker:
         else:
             answer = [dict(offset) if offset is not None else None for offset in offsets]
             unit.send(OffsetsRead(request=message.request, offsets=answer))
+
+    async def _serve_transactions(self, unit: Unit, message: ReadOffsetKeys | CheckTransactions) -> None:
+        if isinstance(message, ReadOffsetKeys):
+            await self._read_offset_keys(unit, message)
+        else:
+            await self._check_transactions(unit, message)
+
+    async def _read_offset_keys(self, unit: Unit, message: ReadOffsetKeys) -> None:
+        try:
+            keys = await self._stores.offsets.keys(unit.connector, message.partitions)
+        except LogError as error:
+            unit.send(OffsetKeysRead(request=message.request, keys=[], error=str(error)))
+        else:
+            answer = [[key.decode("latin-1") for key in each] for each in keys]
+            unit.send(OffsetKeysRead(request=message.request, keys=answer))
+
+    async def _check_transactions(self, unit: Unit, message: CheckTransactions) -> None:
+        try:
+            if message.check is TransactionCheck.FORMER_TASKS_ARE_FENCED:
+                error = await self._fenced(unit.connector)
+            else:
+                error = await self._outdated(unit)
+        except (RequestError, LogError, OSError) as failure:
+            error = f"{message.check}: {failure}"
+        unit.send(TransactionsChecked(request=message.request, error=error))
+
+    async def _fenced(self, connector: str) -> str | None:
+        if self._fence is None:
+            return "this worker has no transactions"
+        await self._fence(connector)
+        return None
+
+    async def _outdated(self, unit: Unit) -> str | None:
+        """Return why a task must not begin, after all was read that was written before; None if it may.
+
+        Whoever gives the connector other tasks after this fences this one before those begin.
+        """
+        await self._stores.config.refresh(self._config.worker_sync_timeout_ms / 1000)
+        if not unit.is_current:
+            return "the connector has other tasks by now, or this one other settings"
+        if not self.runs(unit.id):
+            return "another worker has this task by now"
+        return None if self.is_leased else "this worker has lost touch with the group, so another may run the task"
 
     async def _commit_offsets(self, unit: Unit, message: CommitOffsets) -> None:
         error: str | None = None

@@ -1,4 +1,4 @@
-"""What a worker asks of another one on its own account: to store the settings of tasks."""
+"""What a worker asks of another one on its own account: to store the settings of tasks, or to fence former ones."""
 
 import json
 import ssl
@@ -15,6 +15,8 @@ from ottla_core.rest.forwarding import freshly_signed
 from ottla_core.rest.worker_signatures import OWN_ACCOUNT, RequestSigner
 
 REQUEST_TIMEOUT_S = 30.0
+FENCE_TIMEOUT_S = 90.0
+"""Longer than the leader tries to fence tasks while brokers are away."""
 
 
 class WorkerClient:
@@ -46,18 +48,33 @@ class WorkerClient:
         Raises:
             RequestError: it refuses, or cannot be reached.
         """
+        body = json.dumps([dict(each) for each in configs]).encode()
+        await self._ask("POST", url, f"/connectors/{quote(connector, safe='')}/tasks", body)
+
+    async def fence_tasks(self, url: str, connector: str) -> None:
+        """Have the leader at `url` fence former tasks of a connector (KIP-618).
+
+        Raises:
+            RequestError: it refuses, cannot be reached, or cannot fence them.
+        """
+        path = f"/connectors/{quote(connector, safe='')}/fence"
+        await self._ask("PUT", url, path, b"", timeout_s=FENCE_TIMEOUT_S)
+
+    async def _ask(
+        self, method: str, url: str, path: str, body: bytes, *, timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> None:
         key = self._session_key()
         if key is None:
             raise RequestError("the cluster has no session key yet")
-        path = f"/connectors/{quote(connector, safe='')}/tasks"
-        body = json.dumps([dict(each) for each in configs]).encode()
         headers = {
             "Content-Type": "application/json",
-            **sign(key.key, self._algorithm, "POST", path, body),
-            **freshly_signed(self._signer, OWN_ACCOUNT, audience=url, method="POST", target=path.encode(), body=body),
+            **sign(key.key, self._algorithm, method, path, body),
+            **freshly_signed(self._signer, OWN_ACCOUNT, audience=url, method=method, target=path.encode(), body=body),
         }
         try:
-            response = await self._client.post(url.rstrip("/") + path, content=body, headers=headers)
+            response = await self._client.request(
+                method, url.rstrip("/") + path, content=body, headers=headers, timeout=timeout_s
+            )
         except httpx.HTTPError as error:
             raise RequestError(f"the leader at {url} cannot be reached: {error!r}") from None
         if response.is_error:

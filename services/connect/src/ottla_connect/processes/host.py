@@ -27,6 +27,7 @@ from ottla_connect.processes.messages import (
     CheckOffsets,
     DescribeConfig,
     Failed,
+    FenceTasks,
     FromProcess,
     ListPlugins,
     Purpose,
@@ -155,7 +156,7 @@ class ProcessHost:
 
     async def ask(
         self,
-        purpose: ListPlugins | Validate | DescribeConfig | CheckOffsets | ChangeOffsets,
+        purpose: ListPlugins | Validate | DescribeConfig | CheckOffsets | ChangeOffsets | FenceTasks,
         *,
         timeout_s: float,
         on_started: Callable[[ChildProcess], object] = lambda _: None,
@@ -390,7 +391,7 @@ def _identity(purpose: Purpose) -> tuple[str, int | None]:
     match purpose:
         case RunTask():
             return purpose.connector, purpose.task
-        case RunConnector() | CheckOffsets() | ChangeOffsets():
+        case RunConnector() | CheckOffsets() | ChangeOffsets() | FenceTasks():
             return purpose.connector, None
         case Validate():
             return purpose.settings.get("name", ""), None

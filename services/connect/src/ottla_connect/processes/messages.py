@@ -93,6 +93,15 @@ class ChangeOffsets(Message, frozen=True, kw_only=True, tag="change-offsets"):
     offsets: list[tuple[dict[str, Any], dict[str, Any] | None]]
 
 
+class FenceTasks(Message, frozen=True, kw_only=True, tag="fence-tasks"):
+    """End the transactions of so many former tasks of a connector, and keep them from others: `TasksFenced`."""
+
+    connector: str
+    settings: dict[str, str]
+    worker: dict[str, str]
+    tasks: int
+
+
 # From the worker, later.
 
 
@@ -128,6 +137,25 @@ class OffsetsCommitted(Message, frozen=True, kw_only=True, tag="offsets-committe
     """The answer to `CommitOffsets`; `error` is set when they are not stored."""
 
     request: int
+    error: str | None = None
+
+
+class TransactionsChecked(Message, frozen=True, kw_only=True, tag="transactions-checked"):
+    """The answer to `CheckTransactions`; `error` says why the task may not write in transactions now."""
+
+    request: int
+    error: str | None = None
+
+
+class OffsetKeysRead(Message, frozen=True, kw_only=True, tag="offset-keys-read"):
+    """The answer to `ReadOffsetKeys`, in its order.
+
+    The first key of each is that under which the offset is to be written, the others are to end. They are bytes, each
+    as the character of its number.
+    """
+
+    request: int
+    keys: list[list[str]]
     error: str | None = None
 
 
@@ -192,6 +220,29 @@ class CommitOffsets(Message, frozen=True, kw_only=True, tag="commit-offsets"):
 
     request: int
     offsets: list[tuple[dict[str, Any], dict[str, Any]]]
+
+
+class TransactionCheck(StrEnum):
+    """What a task that writes in transactions asks before it begins."""
+
+    FORMER_TASKS_ARE_FENCED = "former-tasks-are-fenced"
+    """That all tasks that the connector had before are fenced; it is done if it was not yet."""
+    IS_CURRENT = "is-current"
+    """That the task runs as everything says which was written until now."""
+
+
+class CheckTransactions(Message, frozen=True, kw_only=True, tag="check-transactions"):
+    """Ask whether the task may write in transactions: `TransactionsChecked`."""
+
+    request: int
+    check: TransactionCheck
+
+
+class ReadOffsetKeys(Message, frozen=True, kw_only=True, tag="read-offset-keys"):
+    """Ask under which keys the offsets of source partitions stand: `OffsetKeysRead`."""
+
+    request: int
+    partitions: list[dict[str, Any]]
 
 
 class TopicsUsed(Message, frozen=True, kw_only=True, tag="topics-used"):
@@ -268,9 +319,25 @@ class OffsetsChanged(Message, frozen=True, kw_only=True, tag="offsets-changed"):
     error: str | None = None
 
 
-Purpose = RunConnector | RunTask | ListPlugins | Validate | DescribeConfig | CheckOffsets | ChangeOffsets
-ToProcess = Purpose | Lease | SetPaused | Stop | OffsetsRead | OffsetsCommitted | SetLogLevel
-Answer = PluginsListed | Validated | ConfigDescribed | OffsetsChecked | OffsetsChanged
+class TasksFenced(Message, frozen=True, kw_only=True, tag="tasks-fenced"):
+    """The answer to `FenceTasks`; `error` is set when some may still write."""
+
+    error: str | None = None
+
+
+Purpose = RunConnector | RunTask | ListPlugins | Validate | DescribeConfig | CheckOffsets | ChangeOffsets | FenceTasks
+ToProcess = (
+    Purpose
+    | Lease
+    | SetPaused
+    | Stop
+    | OffsetsRead
+    | OffsetsCommitted
+    | TransactionsChecked
+    | OffsetKeysRead
+    | SetLogLevel
+)
+Answer = PluginsListed | Validated | ConfigDescribed | OffsetsChecked | OffsetsChanged | TasksFenced
 FromProcess = (
     Running
     | Paused
@@ -279,6 +346,8 @@ FromProcess = (
     | TaskConfigs
     | ReadOffsets
     | CommitOffsets
+    | CheckTransactions
+    | ReadOffsetKeys
     | TopicsUsed
     | Measured
     | Progressed

@@ -14,6 +14,7 @@ from ottla_connect.rest.options import RestOptions
 from ottla_connect.rest.resources import (
     connector_state,
     connectors,
+    fencing,
     loggers,
     logs,
     offsets,
@@ -27,7 +28,7 @@ from ottla_core.rest.common_layers import surround
 from ottla_core.rest.forwarding import Forwarder
 
 DESCRIPTION = "Runs connectors: their settings, states, tasks and offsets. The resources are Kafka Connect's."
-RESOURCES = (root, connectors, connector_state, tasks, offsets, topics, logs, plugins, loggers)
+RESOURCES = (root, connectors, connector_state, tasks, fencing, offsets, topics, logs, plugins, loggers)
 
 
 def create_application(

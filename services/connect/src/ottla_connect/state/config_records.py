@@ -83,6 +83,13 @@ class TargetStateRecord(NamedTuple):
     state: TargetState | None
 
 
+class TaskCountRecord(NamedTuple):
+    """So many tasks of a connector may have producers with transactions from here on; all former ones are fenced."""
+
+    name: str
+    tasks: int
+
+
 class LoggerRecord(NamedTuple):
     """The level of a logger on all workers."""
 
@@ -91,7 +98,14 @@ class LoggerRecord(NamedTuple):
 
 
 ConfigRecord = (
-    ConnectorRecord | TaskRecord | CommitRecord | TargetStateRecord | RestartRequest | SessionKey | LoggerRecord
+    ConnectorRecord
+    | TaskRecord
+    | CommitRecord
+    | TargetStateRecord
+    | RestartRequest
+    | SessionKey
+    | TaskCountRecord
+    | LoggerRecord
 )
 
 
@@ -102,8 +116,8 @@ class Write(NamedTuple):
     value: bytes | None
 
 
-def decode(key: bytes | None, value: bytes | None) -> ConfigRecord | None:
-    """Return what a record says; None for one that only concerns transactional workers, which ours are not.
+def decode(key: bytes | None, value: bytes | None) -> ConfigRecord:
+    """Return what a record says.
 
     Raises:
         BadRecord: it says nothing that could be understood.
@@ -114,8 +128,6 @@ def decode(key: bytes | None, value: bytes | None) -> ConfigRecord | None:
             return read(name.removeprefix(prefix), value)
     if name == SESSION_KEY:
         return _session_key(value)
-    if name.startswith(TASK_COUNT_PREFIX):
-        return None
     raise BadRecord(f"its key {name!r} is unknown")
 
 
@@ -155,6 +167,11 @@ def session_key_write(key: SessionKey) -> Write:
     """Return the record of a session key."""
     encoded = base64.b64encode(key.key).decode("ascii")
     return _write(SESSION_KEY, {"key": encoded, "algorithm": key.algorithm, "creation-timestamp": key.created_ms})
+
+
+def task_count_write(name: str, tasks: int) -> Write:
+    """Return the record of how many tasks may have producers with transactions (KIP-618)."""
+    return _write(TASK_COUNT_PREFIX + name, {"task-count": tasks})
 
 
 def logger_write(logger: str, level: str) -> Write:
@@ -216,10 +233,17 @@ def _task(text: str, value: bytes | None) -> TaskRecord:
 
 
 def _commit(name: str, value: bytes | None) -> CommitRecord:
-    tasks = decode_json_object(value).get("tasks")
+    return CommitRecord(name, _count_of_tasks(decode_json_object(value).get("tasks")))
+
+
+def _task_count(name: str, value: bytes | None) -> TaskCountRecord:
+    return TaskCountRecord(name, _count_of_tasks(decode_json_object(value).get("task-count")))
+
+
+def _count_of_tasks(tasks: object) -> int:
     if not isinstance(tasks, int) or isinstance(tasks, bool) or not 0 <= tasks <= TASKS_MAX:
         raise BadRecord(f"its number of tasks is {tasks!r}")
-    return CommitRecord(name, tasks)
+    return tasks
 
 
 def _target_state(name: str, value: bytes | None) -> TargetStateRecord:
@@ -277,6 +301,7 @@ def _properties(value: bytes | None) -> dict[str, str]:
 
 _READERS = (
     (TARGET_STATE_PREFIX, _target_state),
+    (TASK_COUNT_PREFIX, _task_count),
     (CONNECTOR_PREFIX, _connector),
     (TASK_PREFIX, _task),
     (COMMIT_PREFIX, _commit),

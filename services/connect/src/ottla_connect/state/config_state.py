@@ -22,6 +22,7 @@ from ottla_connect.state.config_records import (
     RestartRequest,
     SessionKey,
     TargetStateRecord,
+    TaskCountRecord,
     TaskRecord,
 )
 
@@ -115,6 +116,10 @@ class ConfigState:
             record that took them.
         session_key: by which workers sign requests to each other; None if there is none yet.
         logger_levels: levels set on all workers.
+        fenced_counts: how many tasks of a connector, also of one that was deleted, may have producers with
+            transactions; no entry if none ever had.
+        unfenced: connectors whose tasks were changed since, so that the former ones are still to be fenced.
+        generations: of each connector's tasks, the offset of the record that made them count.
     """
 
     offset: int = -1
@@ -126,6 +131,9 @@ class ConfigState:
     logger_levels: Mapping[str, str] = field(default_factory=dict)
     task_sets: Mapping[str, TaskSet] = field(default_factory=dict, repr=False)
     taskless_from: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
+    fenced_counts: Mapping[str, int] = field(default_factory=dict)
+    unfenced: frozenset[str] = frozenset()
+    generations: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
 
     def without_tasks_since(self, name: str) -> int:
         """Return the offset from which on a connector without tasks has had none; -1 if none are known at all."""
@@ -153,6 +161,9 @@ class ConfigReplay:
         self._taskless_from: dict[str, int] = {}
         self._session_key: SessionKey | None = None
         self._logger_levels: dict[str, str] = {}
+        self._fenced_counts: dict[str, int] = {}
+        self._unfenced: set[str] = set()
+        self._generations: dict[str, int] = {}
         self._snapshot: ConfigState | None = None
 
     def snapshot(self) -> ConfigState:
@@ -169,6 +180,9 @@ class ConfigReplay:
                 logger_levels=dict(self._logger_levels),
                 task_sets=dict(self._task_sets),
                 taskless_from=dict(self._taskless_from),
+                fenced_counts=dict(self._fenced_counts),
+                unfenced=frozenset(self._unfenced),
+                generations=dict(self._generations),
             )
         return self._snapshot
 
@@ -195,6 +209,10 @@ class ConfigReplay:
             case SessionKey():
                 self._session_key = record
                 return SessionKeyChanged()
+            case TaskCountRecord():
+                self._fenced_counts[record.name] = record.tasks
+                self._unfenced.discard(record.name)
+                return None
             case LoggerRecord():
                 self._logger_levels[record.logger] = record.level
                 return LoggerLevelChanged(record.logger, record.level)
@@ -217,6 +235,8 @@ class ConfigReplay:
         deferred = self._deferred.pop(record.name, {})
         tasks = [TaskId(record.name, number) for number in range(record.tasks)]
         self._note_end_of_tasks(record.name)
+        self._unfenced.add(record.name)
+        self._generations[record.name] = self._offset
         if all(task in deferred for task in tasks):
             configs = {task: deferred[task] for task in tasks}
             self._task_sets[record.name] = TaskSet(configs=configs, connector_config=connector_config)
@@ -250,3 +270,6 @@ class ConfigReplay:
         self._task_sets.pop(name, None)
         self._deferred.pop(name, None)
         self._inconsistent.discard(name)
+        # How many tasks there were is kept: if the name comes again, they are still to be fenced.
+        self._generations.pop(name, None)
+        self._unfenced.discard(name)

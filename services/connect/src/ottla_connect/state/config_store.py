@@ -8,6 +8,7 @@ return after that, so that `state` shows it.
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import structlog
 
@@ -26,6 +27,7 @@ from ottla_connect.state.config_records import (
     restart_write,
     session_key_write,
     target_state_write,
+    task_count_write,
     task_write,
 )
 from ottla_connect.state.config_state import (
@@ -60,15 +62,42 @@ WRITE_AND_READ_TIMEOUT_S = 30.0
 log = structlog.get_logger("config store")
 
 
+class LeaderWrites(Protocol):
+    """Writes to the config topic, as long as no other worker has claimed that."""
+
+    async def claim(self, timeout_s: float) -> None:
+        """Keep all others from writing; does nothing if this one has before.
+
+        Raises:
+            LogError: it is not possible, or not in time.
+        """
+
+    def relinquish(self) -> None:
+        """Claim anew before the next write."""
+
+    async def write(self, writes: Sequence[Write], timeout_s: float) -> None:
+        """Write all of these or nothing, in their order.
+
+        Raises:
+            LogError: they are not stored, or it is not known whether they are.
+        """
+
+    async def close(self) -> None:
+        """Write no more."""
+
+
 class ConfigStore:
     """The cluster's configuration.
 
     Args:
         records: the config topic.
+        leader_writes: writes what only the leading worker may write, so that a former leader cannot any more; None:
+            it is written as everything else.
     """
 
-    def __init__(self, records: KeyedLog) -> None:
+    def __init__(self, records: KeyedLog, leader_writes: LeaderWrites | None = None) -> None:
         self._log = records
+        self._leader_writes = leader_writes
         self._replay = ConfigReplay()
         self._on_change: Callable[[ConfigChange], None] | None = None
         self._writing_tasks = asyncio.Lock()
@@ -90,7 +119,23 @@ class ConfigStore:
     async def close(self) -> None:
         """Stop reading and writing."""
         self._on_change = None
+        if self._leader_writes is not None:
+            await self._leader_writes.close()
         await self._log.close()
+
+    async def claim(self, timeout_s: float) -> None:
+        """Keep former leaders from writing from now on; to be called by the leader before it reads what there is.
+
+        Raises:
+            LogError: that is not possible now.
+        """
+        if self._leader_writes is not None:
+            await self._leader_writes.claim(timeout_s)
+
+    def relinquish(self) -> None:
+        """Take note that this worker does not lead any more."""
+        if self._leader_writes is not None:
+            self._leader_writes.relinquish()
 
     async def refresh(self, timeout_s: float) -> None:
         """Return when `state` shows everything that was written before this call.
@@ -139,6 +184,10 @@ class ConfigStore:
             permit()
             await self._write([commit_write(name, len(configs))], deadline)
 
+    async def put_task_count(self, name: str, tasks: int) -> None:
+        """Take down that all tasks of a connector but the present ones are fenced; raises as `put_connector` does."""
+        await self._write([task_count_write(name, tasks)])
+
     async def put_target_state(self, name: str, state: TargetState) -> None:
         """Set what a connector is to be; raises as `put_connector` does."""
         await self._write([target_state_write(name, state)])
@@ -152,12 +201,15 @@ class ConfigStore:
         await self._write([session_key_write(key)])
 
     async def put_logger_level(self, logger: str, level: str) -> None:
-        """Set a logger's level on all workers; raises as `put_connector` does."""
-        await self._write([logger_write(logger, level)])
+        """Set a logger's level on all workers, as any of them may; raises as `put_connector` does."""
+        deadline = time.monotonic() + WRITE_AND_READ_TIMEOUT_S
+        await self._log.write([logger_write(logger, level)], WRITE_AND_READ_TIMEOUT_S)
+        await self._log.read_to_end(max(deadline - time.monotonic(), 0.0))
 
     async def _write(self, writes: Sequence[Write], deadline: float | None = None) -> None:
         deadline = deadline if deadline is not None else time.monotonic() + WRITE_AND_READ_TIMEOUT_S
-        await self._log.write(writes, max(deadline - time.monotonic(), 0.0))
+        write = self._log.write if self._leader_writes is None else self._leader_writes.write
+        await write(writes, max(deadline - time.monotonic(), 0.0))
         await self._log.read_to_end(max(deadline - time.monotonic(), 0.0))
 
     def _take(self, entry: Entry) -> None:
@@ -165,8 +217,6 @@ class ConfigStore:
             record = decode(entry.key, entry.value)
         except BadRecord as problem:
             log.warning("a record of the config topic is ignored", offset=entry.offset, reason=str(problem))
-            record = None
-        if record is None:
             self._replay.skip(entry.offset)
             return
         change = self._replay.apply(record, entry.offset)

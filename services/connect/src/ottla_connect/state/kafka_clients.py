@@ -13,6 +13,10 @@ from ottla_connect.config import WorkerConfig
 from ottla_connect.state.keyed_log import LogError
 
 REQUEST_TIMEOUT_S = 15.0
+LEADER_PREFIX = "connect-cluster-"
+"""Before the group's name it makes the leader's transactional id (Kafka's DistributedConfig)."""
+LEADER_TRANSACTION_MS = 10_000
+"""A leader that dies in the middle of a write must not keep the others from reading for long."""
 # After this time without it in the brokers' metadata, the consumer says that a topic is gone; it was there at first.
 GONE_NOTICED_MS = "5000"
 
@@ -67,6 +71,25 @@ class KafkaClients:
         except KafkaException as error:
             raise LogError(f"a producer cannot be made: {reason_of(error)}") from None
 
+    def leader_producer(self) -> Producer:
+        """Return the producer with transactions by which the leading worker writes to the config topic (KIP-618)."""
+        timeout_ms = max(1, int(self._config.write_timeout_s * 1000))
+        settings = self._config.client_config(
+            "worker",
+            {
+                "acks": "all",
+                "enable.idempotence": "true",
+                "transactional.id": f"{LEADER_PREFIX}{self._config.group_id}",
+                "transaction.timeout.ms": str(max(timeout_ms, LEADER_TRANSACTION_MS)),
+                "message.timeout.ms": str(timeout_ms),
+                "linger.ms": "0",
+            },
+        )
+        try:
+            return Producer(self._reporting(settings))
+        except KafkaException as error:
+            raise LogError(f"a producer with transactions cannot be made: {reason_of(error)}") from None
+
     def consumer(self, on_error: Callable[[KafkaError], None]) -> Consumer:
         """Return a consumer that follows partitions it is told of; it joins no group and commits nothing.
 
@@ -80,7 +103,7 @@ class KafkaClients:
                 "enable.auto.offset.store": "false",
                 "auto.offset.reset": "none",
                 "enable.partition.eof": "true",
-                "isolation.level": "read_uncommitted",
+                "isolation.level": "read_committed",
                 "topic.metadata.propagation.max.ms": GONE_NOTICED_MS,
             },
         )

@@ -72,6 +72,16 @@ class OffsetStore:
         await self._log.read_to_end(READ_TIMEOUT_S)
         return [self._current(source) for source in sources]
 
+    async def keys(self, connector: str, partitions: Sequence[Partition]) -> list[list[bytes]]:
+        """Return under which key the offset of each partition is to be written, and other keys that are to end.
+
+        Raises:
+            LogError: they cannot be read, or a partition is malformed.
+        """
+        sources = [_source(connector, partition) for partition in partitions]
+        await self._log.read_to_end(READ_TIMEOUT_S)
+        return [self._keys(source) for source in sources]
+
     async def all(self, connector: str) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Return all partitions of a connector that have an offset, with it.
 
@@ -103,13 +113,16 @@ class OffsetStore:
 
     def _writes(self, source: SourcePartition, offset: Offset | None) -> list[Write]:
         """Return what is to be written: under the key that is in use, and the end of others for the partition."""
-        stored = self._offsets.get(source.connector, {}).get(source, {})
-        key = max(stored, key=lambda each: stored[each].order) if stored else key_of(source)
+        key, *others = self._keys(source)
         try:
             value = None if offset is None else value_of(offset)
         except NotStorable as problem:
             raise LogError(f"connector {source.connector}: {problem}") from None
-        return [Write(key, value), *(Write(other, None) for other in stored if other != key)]
+        return [Write(key, value), *(Write(other, None) for other in others)]
+
+    def _keys(self, source: SourcePartition) -> list[bytes]:
+        stored = self._offsets.get(source.connector, {}).get(source, {})
+        return sorted(stored, key=lambda each: -stored[each].order) or [key_of(source)]
 
     def _take(self, entry: Entry) -> None:
         try:

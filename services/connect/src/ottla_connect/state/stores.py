@@ -5,10 +5,11 @@ from collections.abc import Callable
 
 from ottla_connect.config import WorkerConfig
 from ottla_connect.state.config_state import ConfigChange
-from ottla_connect.state.config_store import ConfigStore
+from ottla_connect.state.config_store import ConfigStore, LeaderWrites
 from ottla_connect.state.file_log import FileLog
 from ottla_connect.state.kafka_clients import KafkaClients
 from ottla_connect.state.keyed_log import KeyedLog, LogError, MemoryLog
+from ottla_connect.state.leader_producer import LeaderProducer
 from ottla_connect.state.offset_store import OffsetStore
 from ottla_connect.state.status_store import StatusStore
 from ottla_connect.state.topic_log import TopicLog
@@ -34,8 +35,9 @@ class Stores:
         offsets: KeyedLog,
         failed: "asyncio.Future[LogError]",
         producer: TopicProducer | None = None,
+        leader_writes: LeaderWrites | None = None,
     ) -> None:
-        self.config = ConfigStore(config)
+        self.config = ConfigStore(config, leader_writes)
         self.status = StatusStore(status)
         self.offsets = OffsetStore(offsets)
         self.failed = failed
@@ -83,12 +85,16 @@ def open_distributed(config: WorkerConfig) -> Stores:
             on_failure=on_failure,
         )
 
+    leader_writes = None
+    if config.leads_in_transactions:
+        leader_writes = LeaderProducer(clients.leader_producer, config.storage_topic("config").name)
     return Stores(
         config=topic_log("config"),
         status=topic_log("status"),
         offsets=topic_log("offset"),
         failed=failed,
         producer=producer,
+        leader_writes=leader_writes,
     )
 
 

@@ -2,7 +2,9 @@
 
 A `TopicReader` follows all partitions. `read_to_end` asks the brokers for the end offsets, then waits until reading
 has come so far; that is known from the records, and from the consumer's reports that it reached the end, as a topic
-may end with records that no consumer gets to see (markers of transactions).
+may end with records that no consumer gets to see (markers of transactions). Transactions that are open then are
+waited for: what they bring is the newest, or nothing, when their producer's successor has begun, and nobody knows
+before.
 
 Brokers may come and go: the clients reconnect by themselves, and whoever waits gets a `LogError` when the time is
 up. A reader may lose its way then, or hang; so the log looks now and then whether it comes to the topic's end, and
@@ -18,7 +20,7 @@ from contextlib import suppress
 from functools import partial
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from ottla_connect.state.config_records import Write
@@ -53,6 +55,7 @@ GONE_CODES = frozenset(
 SUSPICIOUS_CODES = GONE_CODES | {AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 
 Offsets = dict[int, int]
+LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 log = structlog.get_logger("internal topics")
 
@@ -199,7 +202,7 @@ class TopicLog:
         while self._failure is None:
             await asyncio.sleep(LOOK_INTERVAL_S)
             try:
-                ends = await self._end_offsets.join()
+                ends = await self._ask_offsets(LATEST, committed=True)
             except KafkaException:
                 continue
             begun_s, begun_at = time.monotonic(), dict(self._positions)
@@ -228,12 +231,14 @@ class TopicLog:
                 self._check()
 
     async def _ask_end_offsets(self) -> Offsets:
-        return await self._ask_offsets(OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        return await self._ask_offsets(LATEST)
 
-    async def _ask_offsets(self, spec: OffsetSpec) -> Offsets:
+    async def _ask_offsets(self, spec: OffsetSpec, *, committed: bool = False) -> Offsets:
+        """Return offsets of all partitions; `committed`: of those ends before which every transaction has ended."""
         assert self._admin is not None
         partitions = {TopicPartition(self._topic.name, each): spec for each in self._positions}
-        answers = self._admin.list_offsets(partitions, request_timeout=REQUEST_TIMEOUT_S)
+        isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        answers = self._admin.list_offsets(partitions, isolation_level=isolation, request_timeout=REQUEST_TIMEOUT_S)
         try:
             results = await asyncio.gather(*(asyncio.wrap_future(each) for each in answers.values()))
         except KafkaException as error:

@@ -17,6 +17,7 @@ from ottla_sdk import (
     SourceTaskContext,
     TaskContext,
     TopicPartition,
+    TransactionContext,
 )
 
 
@@ -92,9 +93,17 @@ class _RunningTaskContext(TaskContext):
 class RunningSourceTaskContext(_RunningTaskContext, SourceTaskContext):
     """A source task's."""
 
-    def __init__(self, task: TaskId, control: Control, metrics: PluginMetrics, health: Health) -> None:
+    def __init__(
+        self,
+        task: TaskId,
+        control: Control,
+        metrics: PluginMetrics,
+        health: Health,
+        transaction_context: TransactionContext | None = None,
+    ) -> None:
         super().__init__(task, control, metrics, health)
         self.offsets = CommittedOffsets(control)
+        self.transaction_context = transaction_context
 
 
 class JobTaskActions(Protocol):

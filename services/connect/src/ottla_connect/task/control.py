@@ -14,16 +14,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ottla_connect.processes.messages import (
+    CheckTransactions,
     CommitOffsets,
     Lease,
     Message,
+    OffsetKeysRead,
     OffsetsCommitted,
     OffsetsRead,
+    ReadOffsetKeys,
     ReadOffsets,
     SetLogLevel,
     SetPaused,
     Stop,
     ToProcess,
+    TransactionCheck,
+    TransactionsChecked,
 )
 from ottla_connect.state.offset_records import check_storable
 from ottla_connect.task.channel import Channel, ChannelClosed
@@ -34,6 +39,9 @@ from ottla_sdk import RetriableError
 EXIT_ORPHANED = 4
 TICK_INTERVAL_S = 5.0
 READ_TIMEOUT_S = 60.0
+CHECK_TIMEOUT_S = 120.0
+
+_Answer = OffsetsRead | OffsetKeysRead | TransactionsChecked
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +61,10 @@ class WantedState(enum.Enum):
 
 class OffsetsUnavailable(RetriableError):
     """Source offsets could not be read; they can be when the brokers that have them are back."""
+
+
+class NoTransactions(RetriableError):
+    """The task may not write in transactions now; its worker starts it again when that may have changed."""
 
 
 class PendingCommit:
@@ -96,7 +108,7 @@ class Control:
         self._changed = threading.Condition()
         self._changes = 0
         self._requests = itertools.count(1)
-        self._reads: dict[int, OffsetsRead | None] = {}
+        self._asked: dict[int, _Answer | None] = {}
         self._commits: dict[int, PendingCommit] = {}
         self._on_tick: Callable[[], None] | None = None
 
@@ -164,17 +176,55 @@ class Control:
         for each in partitions:
             check_storable(each)
         number = next(self._requests)
-        with self._changed:
-            self._reads[number] = None
-        self.send(ReadOffsets(request=number, partitions=[dict(each) for each in partitions]))
-        with self._changed:
-            self._changed.wait_for(lambda: self._reads[number] is not None, READ_TIMEOUT_S)
-            answer = self._reads.pop(number)
+        question = ReadOffsets(request=number, partitions=[dict(each) for each in partitions])
+        answer = self._ask(number, question, READ_TIMEOUT_S)
         if answer is None:
             raise OffsetsUnavailable(f"the committed offsets did not come within {READ_TIMEOUT_S:.0f} s")
+        assert isinstance(answer, OffsetsRead)
         if answer.error is not None:
             raise OffsetsUnavailable(f"the committed offsets cannot be read: {answer.error}")
         return answer.offsets
+
+    def read_offset_keys(self, partitions: Sequence[Mapping[str, Any]]) -> list[list[bytes]]:
+        """Return the keys in the offsets topic of source partitions: that to write under, and others that are to end.
+
+        Raises:
+            OffsetsUnavailable: they could not be read, or not in time.
+            NotStorable: these are no partitions that could have offsets.
+        """
+        for each in partitions:
+            check_storable(each)
+        number = next(self._requests)
+        question = ReadOffsetKeys(request=number, partitions=[dict(each) for each in partitions])
+        answer = self._ask(number, question, READ_TIMEOUT_S)
+        if answer is None:
+            raise OffsetsUnavailable(f"the keys of offsets did not come within {READ_TIMEOUT_S:.0f} s")
+        assert isinstance(answer, OffsetKeysRead)
+        if answer.error is not None:
+            raise OffsetsUnavailable(f"the keys of offsets cannot be read: {answer.error}")
+        return [[key.encode("latin-1") for key in keys] for keys in answer.keys]
+
+    def check_transactions(self, check: TransactionCheck) -> None:
+        """Return if the task may write in transactions, as far as this check goes.
+
+        Raises:
+            NoTransactions: it may not, or the worker does not know.
+        """
+        number = next(self._requests)
+        answer = self._ask(number, CheckTransactions(request=number, check=check), CHECK_TIMEOUT_S)
+        if answer is None:
+            raise NoTransactions(f"the worker did not answer within {CHECK_TIMEOUT_S:.0f} s or is stopping")
+        assert isinstance(answer, TransactionsChecked)
+        if answer.error is not None:
+            raise NoTransactions(answer.error)
+
+    def _ask(self, number: int, question: Message, timeout_s: float) -> _Answer | None:
+        with self._changed:
+            self._asked[number] = None
+        self.send(question)
+        with self._changed:
+            self._changed.wait_for(lambda: self._asked[number] is not None, timeout_s)
+            return self._asked.pop(number)
 
     def commit_offsets(self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> PendingCommit:
         """Ask the worker to store source offsets; the result says when it has."""
@@ -224,9 +274,9 @@ class Control:
                     self._paused = message.paused
                 case Stop():
                     self._stopping = True
-                case OffsetsRead():
-                    if message.request in self._reads:
-                        self._reads[message.request] = message
+                case OffsetsRead() | OffsetKeysRead() | TransactionsChecked():
+                    if message.request in self._asked:
+                        self._asked[message.request] = message
                 case OffsetsCommitted():
                     if (pending := self._commits.pop(message.request, None)) is not None:
                         pending.error = message.error

@@ -14,6 +14,7 @@ from ottla_connect.processes.messages import (
     ChangeOffsets,
     CheckOffsets,
     DescribeConfig,
+    FenceTasks,
     ListPlugins,
     RunConnector,
     RunTask,
@@ -22,6 +23,7 @@ from ottla_connect.processes.messages import (
 from ottla_connect.task.answers import check_offsets, describe_config, list_plugins, validate
 from ottla_connect.task.channel import Channel, ChannelClosed
 from ottla_connect.task.connector_process import run_connector
+from ottla_connect.task.fencing import fence_tasks
 from ottla_connect.task.json_logging import log_as_json
 from ottla_connect.task.offset_change import change_offsets
 from ottla_connect.task.process import failure
@@ -59,6 +61,8 @@ def run(connection: socket.socket) -> int:
                     channel.send(check_offsets(channel, redaction, purpose))
                 case ChangeOffsets():
                     channel.send(change_offsets(channel, redaction, purpose))
+                case FenceTasks():
+                    channel.send(fence_tasks(channel, redaction, purpose))
                 case _:
                     raise AssertionError(f"a process cannot begin with {type(purpose).__name__}")
         except ChannelClosed:

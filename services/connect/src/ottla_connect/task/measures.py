@@ -66,6 +66,7 @@ class TaskMeasures:
         batch_time_ms: how long `poll` or `put` takes.
         commits: how long successful commits of offsets take, in milliseconds.
         commit_failures: commits that failed.
+        transactions: sizes of committed transactions, in records.
         partitions: how many partitions a sink task has.
     """
 
@@ -77,6 +78,7 @@ class TaskMeasures:
     batch_time_ms: Spread = field(default_factory=Spread)
     commits: Spread = field(default_factory=Spread)
     commit_failures: int = 0
+    transactions: Spread = field(default_factory=Spread)
     partitions: int = 0
     errors: ErrorMeasures = field(default_factory=ErrorMeasures)
 
@@ -100,8 +102,17 @@ class TaskMeasures:
             "offset-commit-failure-total": self.commit_failures,
             "offset-commit-success-percentage": self.commits.count / attempts if attempts else 0.0,
             "offset-commit-failure-percentage": self.commit_failures / attempts if attempts else 0.0,
+            **self._transaction_readings(),
             **({"partition-count": self.partitions} if self.kind == "sink" else {}),
             **self.errors.readings(),
+        }
+
+    def _transaction_readings(self) -> dict[str, float]:
+        if not self.transactions.count:
+            return {}
+        return {
+            "transaction-size-avg": self.transactions.average,
+            "transaction-size-max": self.transactions.maximum,
         }
 
 

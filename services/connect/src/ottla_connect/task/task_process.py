@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
@@ -12,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import AdminClient
 
-from ottla_connect.ids import TaskId
+from ottla_connect.ids import TaskId, transactional_id
 from ottla_connect.processes.messages import HealthTold, Measured, Paused, Running, RunTask, Stopped, TopicsUsed
 from ottla_connect.task.channel import Channel
 from ottla_connect.task.clients import client_settings, log_client_error, permitted_overrides
@@ -29,18 +30,22 @@ from ottla_connect.task.pipeline.error_handler import ErrorHandler
 from ottla_connect.task.pipeline.errors import ErrorPolicy
 from ottla_connect.task.pipeline.transform_chain import TransformChain, make_steps
 from ottla_connect.task.process import Process, failure
+from ottla_connect.task.settings.connector_settings import BOUNDARY_INTERVAL_KEY, BOUNDARY_KEY
 from ottla_connect.task.sink.actions import SinkSettings
 from ottla_connect.task.sink.conversion import described as described_message
 from ottla_connect.task.sink.group import raise_if_final
 from ottla_connect.task.sink.runner import SinkRunner
 from ottla_connect.task.sink.subscription import Subscription
 from ottla_connect.task.sink.topic_ids import TopicIds
+from ottla_connect.task.source.boundaries import Boundaries, Boundary
 from ottla_connect.task.source.commits import SourceCommits
 from ottla_connect.task.source.runner import SourceRunner
 from ottla_connect.task.source.sender import described as described_record
 from ottla_connect.task.source.topic_creation import NewTopicPlan, TopicCreation
+from ottla_connect.task.source.transactions import Transactions
 from ottla_connect.task.task_traces import TaskTraces
 from ottla_connect.task.topic_admin import TopicAdmin
+from ottla_connect.task.transactional_client import TRANSACTION_TIMEOUT_MS, transactional_settings
 from ottla_sdk import Connector, FatalError, JobTask, RetriableError, SinkTask, SourceRecord, SourceTask, class_name
 from ottla_sdk.kafka.hung_consumers import SILENT_TICKS_MAX, ConsumerWatch
 from ottla_sdk.runtime.redaction import Redaction
@@ -51,6 +56,8 @@ FLUSH_INTERVAL_KEY = "offset.flush.interval.ms"
 BEGIN_WAIT_S = 60.0
 LAST_FLUSH_SHARE = 0.8
 GARBAGE_THRESHOLD = 50_000
+TRANSACTION_INTERVAL_MAX_MS = 13 * 60_000
+"""Brokers allow transactions of 15 minutes, unless they are set otherwise."""
 EXIT_HUNG = 6
 HANGS = (
     f"the consumer hangs: it gave neither records nor statistics for {SILENT_TICKS_MAX * TICK_INTERVAL_S:.0f} s; "
@@ -254,7 +261,14 @@ class TaskParts:
 
     def _source(self, task: SourceTask[Any]) -> SourceRunner:
         measures = self._readings.measures = TaskMeasures("source")
-        task.context = RunningSourceTaskContext(self._id, self._control, self._readings.metrics, self._health)
+        boundaries = self._boundaries() if self._worker.has_transactional_sources else None
+        task.context = RunningSourceTaskContext(
+            self._id,
+            self._control,
+            self._readings.metrics,
+            self._health,
+            boundaries.context if boundaries is not None else None,
+        )
         handler = ErrorHandler[SourceRecord](
             task=str(self._id),
             policy=self._policy,
@@ -265,29 +279,52 @@ class TaskParts:
         )
         chain = TransformChain(make_steps(self._connector, self._process.lookup), handler)
         self._closers.append(chain.close)
+        producers: list[Producer] = []
+
+        def make_producer(on_error: Callable[[KafkaError], None]) -> Producer:
+            settings = self._client("producer", "producer") if boundaries is None else self._transactional_settings()
+            made = self.traces.producer_class(
+                {**settings, "error_cb": on_error}, logger=logging.getLogger("librdkafka")
+            )
+            producers.append(made)
+            return made
+
         sender = self.traces.make_sender(
-            make_producer=lambda on_error: self.traces.producer_class(
-                {**self._client("producer", "producer"), "error_cb": on_error}, logger=logging.getLogger("librdkafka")
-            ),
+            make_producer=make_producer,
             converters=self._converters,
             chain=chain,
             handler=handler,
             control=self._control,
             measures=measures,
-            on_topic=self._prepare_topic(),
+            on_topic=self._prepare_topic() if boundaries is None else self._prepare_topic_of_transactions(),
+            drops_refused=boundaries is None,
         )
-        commits = SourceCommits(
-            task=task,
-            control=self._control,
-            measures=measures,
-            take=sender.take_committable,
-            interval_s=self._flush_interval_s,
-            timeout_s=self._flush_timeout_s,
-        )
+        commits: SourceCommits | Transactions
+        if boundaries is not None:
+            commits = Transactions(
+                name=self._id.connector,
+                task=task,
+                sender=sender,
+                producer=producers[0],
+                transactional_id=transactional_id(self._worker.group_id, self._id),
+                offsets_topic=self._worker.offset_storage_topic,
+                boundaries=boundaries,
+                control=self._control,
+                measures=measures,
+            )
+        else:
+            commits = SourceCommits(
+                task=task,
+                control=self._control,
+                measures=measures,
+                take=sender.take_committable,
+                interval_s=self._flush_interval_s,
+                timeout_s=self._flush_timeout_s,
+            )
         return SourceRunner(
             task=task,
             control=self._control,
-            sender=sender,
+            sender=commits if isinstance(commits, Transactions) else sender,
             commits=commits,
             measures=measures,
             health=self._health,
@@ -295,6 +332,31 @@ class TaskParts:
             on_running=self._on_running,
             on_paused=self._on_paused,
         )
+
+    def _boundaries(self) -> Boundaries:
+        kind = Boundary(self._connector.get(BOUNDARY_KEY, Boundary.POLL).strip().lower())
+        return Boundaries(kind, interval_s=self._boundary_interval_ms() / 1000, now_s=time.monotonic())
+
+    def _boundary_interval_ms(self) -> int:
+        return int(self._connector.get(BOUNDARY_INTERVAL_KEY, self._flush_interval_s * 1000))
+
+    def _transactional_settings(self) -> dict[str, Any]:
+        # A transaction must not time out before its interval ends, and its commit has to come after that.
+        lasts_ms = TRANSACTION_TIMEOUT_MS
+        if self._connector.get(BOUNDARY_KEY, "").strip().lower() == Boundary.INTERVAL:
+            lasts_ms += min(self._boundary_interval_ms(), TRANSACTION_INTERVAL_MAX_MS)
+        own = {"client.id": f"connector-producer-{self._id}"}
+        return transactional_settings(self._worker, self._connector, self._id, own, timeout_ms=lasts_ms)
+
+    def _prepare_topic_of_transactions(self) -> Callable[[str], None]:
+        prepare = self._prepare_topic()
+
+        def prepare_unless_of_offsets(topic: str) -> None:
+            if topic == self._worker.offset_storage_topic:
+                raise FatalError(f"a source that writes in transactions must not write to the offsets topic {topic}")
+            prepare(topic)
+
+        return prepare_unless_of_offsets
 
     def _last_flush_timeout_s(self) -> float:
         """Return how long the task may flush at its end, so that it can still say that it has stopped."""

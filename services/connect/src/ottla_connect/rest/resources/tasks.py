@@ -4,6 +4,7 @@ import re
 
 from fastapi import APIRouter, Depends, Request
 
+from ottla_connect.herder.api import Herder
 from ottla_connect.herder.signatures import ALGORITHM_HEADER, SIGNATURE_HEADER
 from ottla_connect.ids import TaskId
 from ottla_connect.rest.entities import TaskInfo, TaskState, task_infos
@@ -51,12 +52,21 @@ async def restart_task(herder: TheHerder, connector: ConnectorName, task: TaskNu
 @router.api_route("", methods=["POST", "PUT"], status_code=204, include_in_schema=False)
 async def put_task_configs(herder: TheHerder, connector: ConnectorName, body: Body, request: Request) -> None:
     """Store what a connector's tasks shall do; only other workers may ask that, and they sign it (KIP-507)."""
+    check_signature(herder, request, body)
+    await herder.put_task_configs(connector, parse_task_configs(body))
+
+
+def check_signature(herder: Herder, request: Request, body: bytes) -> None:
+    """Return if another worker has signed a request (KIP-507).
+
+    Raises:
+        RequestError: nobody has, or somebody else.
+    """
     signature, algorithm = request.headers.get(SIGNATURE_HEADER), request.headers.get(ALGORITHM_HEADER)
     if signature is None or algorithm is None:
         raise BadRequest("Internal request missing required signature")
     path = request.scope["raw_path"].decode("ascii")
     herder.check_signature(request.method, path, body, signature, algorithm)
-    await herder.put_task_configs(connector, parse_task_configs(body))
 
 
 def is_internal(method: str, path: str) -> bool:

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from ottla_connect.task.source import topic_creation
+from ottla_connect.task.source.boundaries import Boundary
 from ottla_sdk import CommaSeparated, Importance, PluginConfig, Problem, Width, setting
 
 COMMON = "Common"
@@ -17,6 +18,11 @@ TRANSFORMS = "Transforms"
 PREDICATES = "Predicates"
 ERRORS = "Error Handling"
 PROCESSES = "Processes"
+EXACTLY_ONCE = "Exactly Once Support"
+EXACTLY_ONCE_KEY = "exactly.once.support"
+BOUNDARY_KEY = "transaction.boundary"
+BOUNDARY_INTERVAL_KEY = "transaction.boundary.interval.ms"
+OFFSETS_TOPIC_KEY = "offsets.storage.topic"
 TOPIC_CREATION = "Topic Creation"
 DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 
@@ -166,8 +172,32 @@ class ConnectorSettings(PluginConfig):
     )  # fmt: skip
 
 
+def _lower_case(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
 class SourceSettings(ConnectorSettings):
     """Settings of source connectors."""
+
+    exactly_once_support: Annotated[Literal["requested", "required"], BeforeValidator(_lower_case)] = setting(
+        EXACTLY_ONCE_KEY, "requested",
+        doc="Whether every record must get into its topic exactly once (required: only a connector that says it can, "
+        "on workers with exactly.once.source.support=enabled), or at least once where that is not to be had "
+        "(requested).",
+        group=EXACTLY_ONCE, display_name="Exactly once support",
+    )  # fmt: skip
+    transaction_boundary: Annotated[Boundary, BeforeValidator(_lower_case)] = setting(
+        BOUNDARY_KEY, Boundary.POLL,
+        doc="Where transactions end: behind each batch of records (poll), after some time (interval), or where the "
+        "connector says (connector).",
+        group=EXACTLY_ONCE, display_name="Transaction Boundary",
+    )  # fmt: skip
+    transaction_boundary_interval_ms: int | None = setting(
+        BOUNDARY_INTERVAL_KEY, None,
+        doc="Milliseconds after which a transaction ends, for the boundary interval; by default those between "
+        "commits of offsets.",
+        importance=Importance.LOW, group=EXACTLY_ONCE, ge=1, display_name="Transaction boundary interval",
+    )  # fmt: skip
 
     topic_creation_groups: _Names = setting(
         topic_creation.GROUPS_KEY, (),

@@ -7,7 +7,7 @@ neither shown nor named in messages.
 
 import difflib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ottla_connect.client_settings import ClientKind
@@ -24,6 +24,7 @@ from ottla_connect.task.settings.config_infos import (
     value_info,
 )
 from ottla_connect.task.settings.connector_settings import (
+    OFFSETS_TOPIC_KEY,
     PREDICATES,
     TRANSFORMS,
     TYPES,
@@ -32,6 +33,7 @@ from ottla_connect.task.settings.connector_settings import (
     SourceSettings,
     sink_problems,
 )
+from ottla_connect.task.settings.exactly_once import exactly_once_problems
 from ottla_connect.task.source import topic_creation
 from ottla_sdk import (
     Connector,
@@ -142,8 +144,18 @@ class Validation:
             self._add(sink_problems(self._settings))
         elif issubclass(connector, SourceConnector):
             self._add(topic_creation.problems(self._settings))
+            self._add(self._offsets_topic_problems())
         else:
             self._errors[CLASS_KEY].append("is neither a source nor a sink")
+
+    def _offsets_topic_problems(self) -> Iterator[Problem]:
+        topic = self._settings.get(OFFSETS_TOPIC_KEY, "").strip()
+        if topic and topic != self._worker.offset_storage_topic:
+            yield Problem(
+                OFFSETS_TOPIC_KEY,
+                "offsets of all connectors are in the topic offset.storage.topic of the workers, so that any of them "
+                "can answer for them; remove it",
+            )
 
     def _check_connector(self, kind: type[Connector[Any]]) -> None:
         self._define(key_infos(kind.config_model, group=kind.__name__))
@@ -153,6 +165,8 @@ class Validation:
             connector = kind()
             connector.configure(self._settings)
             self._add(connector.check())
+            if isinstance(connector, SourceConnector):
+                self._add(exactly_once_problems(connector, self._settings, self._worker))
         except InvalidConfig as error:
             self._add(error.problems)
         except Exception as error:  # noqa: BLE001 - whatever a connector's own check raises

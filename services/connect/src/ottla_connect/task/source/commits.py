@@ -54,6 +54,15 @@ class SourceCommits:
         self._sent: dict[str, CommittableOffset] = {}
         self._sent_s = 0.0
 
+    def start(self) -> None:
+        """Nothing has to be done before the task begins."""
+
+    def rest(self) -> None:
+        """Commits go on while the task is paused."""
+
+    def give_up(self) -> None:
+        """The task has failed; what is acknowledged is committed all the same."""
+
     def advance(self) -> None:
         """Do what is due: collect, hear of the commit under way, begin the next."""
         now_s = time.monotonic()

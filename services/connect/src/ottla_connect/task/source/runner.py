@@ -11,6 +11,7 @@ from ottla_connect.task.measures import TaskMeasures
 from ottla_connect.task.pipeline.error_handler import Interrupted
 from ottla_connect.task.source.commits import SourceCommits
 from ottla_connect.task.source.sender import Sender
+from ottla_connect.task.source.transactions import Transactions
 from ottla_sdk import RetriableError, SourceTask
 
 LEASE_WAIT_S = 1.0
@@ -30,7 +31,7 @@ class SourceRunner:
         task: the plugin's task, configured.
         control: says when to work.
         sender: sends records.
-        commits: commits offsets.
+        commits: commits offsets; for a task that writes in transactions, the same object as `sender`.
         measures: readings.
         health: is told what is waited for.
         flush_timeout_s: how long the last flush and commit may take together.
@@ -43,8 +44,8 @@ class SourceRunner:
         *,
         task: SourceTask[Any],
         control: Control,
-        sender: Sender,
-        commits: SourceCommits,
+        sender: Sender | Transactions,
+        commits: SourceCommits | Transactions,
         measures: TaskMeasures,
         health: Health,
         flush_timeout_s: float,
@@ -61,14 +62,22 @@ class SourceRunner:
         self._on_running = on_running
         self._on_paused = on_paused
         self._paused = False
+        self._has_begun = False
         self._retry_s = RETRY_FIRST_S
 
     def run(self) -> None:
         """Work until the task is to stop; raises what it fails with."""
         try:
+            self._commits.start()
+            self._has_begun = True
             self._task.start()
             self._on_running()
             self._loop()
+        except Interrupted:
+            log.debug("asked to stop while the brokers were waited for")
+        except BaseException:
+            self._commits.give_up()
+            raise
         finally:
             self._close()
 
@@ -83,10 +92,7 @@ class SourceRunner:
             if self._paused:
                 self._control.await_change(PAUSED_WAIT_S)
                 continue
-            try:
-                self._poll_and_send()
-            except Interrupted:
-                return
+            self._poll_and_send()
 
     def _poll_and_send(self) -> None:
         began_s = time.monotonic()
@@ -136,13 +142,15 @@ class SourceRunner:
             return
         self._paused = paused
         if paused:
+            self._commits.rest()
             self._on_paused()
         else:
             self._on_running()
 
     def _close(self) -> None:
         """Flush, commit what is safe, stop the task; what fails here is only logged: nothing is lost by it."""
-        for step in (self._flush_and_commit, self._task.stop, self._sender.close):
+        steps = (self._flush_and_commit, self._task.stop, self._sender.close)
+        for step in steps if self._has_begun else steps[2:]:
             try:
                 step()
             except Exception:

@@ -33,6 +33,10 @@ LEASE_WAIT_S = 1.0
 SLICE_RECORDS_MAX = 1000
 ANY_PARTITION = -1
 PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001 - librdkafka's own codes
+USELESS = frozenset(
+    {KafkaError._FATAL, KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001 - librdkafka's own codes
+)
+"""With these, a producer cannot go on; the last one is said to a producer with transactions only."""
 NOW = 0
 
 log = logging.getLogger(__name__)
@@ -55,7 +59,15 @@ Produced = tuple[bytes | None, bytes | None, RawHeaders | None]
 
 
 class ProducerFailed(ConnectError):
-    """The producer cannot go on, or a record was refused and errors are not tolerated."""
+    """The producer cannot go on, or a record was refused and errors are not tolerated.
+
+    Attributes:
+        error: why the producer cannot go on; None if that is not what is the matter.
+    """
+
+    def __init__(self, message: str, error: KafkaError | None = None) -> None:
+        super().__init__(message)
+        self.error = error
 
 
 class _Delivery:
@@ -86,6 +98,8 @@ class Sender:
         control: says when to work.
         measures: readings.
         on_topic: called before the first record goes to a topic; what it raises fails the task.
+        drops_refused: whether the task goes on without records that the brokers refuse, if errors are tolerated; a
+            transaction cannot be committed without them.
     """
 
     def __init__(
@@ -98,6 +112,7 @@ class Sender:
         control: Control,
         measures: TaskMeasures,
         on_topic: Callable[[str], None],
+        drops_refused: bool = True,
     ) -> None:
         self._producer = make_producer(self._on_client_error)
         self._converters = converters
@@ -106,6 +121,7 @@ class Sender:
         self._control = control
         self._measures = measures
         self._on_topic = on_topic
+        self._drops_refused = drops_refused
         self._in_flight = InFlight()
         self._topics: set[str] = set()
         self._produced = 0
@@ -287,7 +303,7 @@ class Sender:
     def _on_client_error(self, error: KafkaError) -> None:
         """Hear of an error that is not about a single record."""
         if error.fatal() or error.code() == KafkaError._AUTHENTICATION:  # noqa: SLF001
-            self._error = ProducerFailed(f"the producer cannot go on: {error.name()}: {error.str()}")
+            self._error = ProducerFailed(f"the producer cannot go on: {error.name()}: {error.str()}", error)
         else:
             log.warning("%s: %s", error.name(), error.str())
 
@@ -312,8 +328,8 @@ class Sender:
         return results[1], results[2], results[0]
 
     def _refuse(self, record: SourceRecord, error: KafkaError) -> None:
-        if error.fatal() or error.code() == KafkaError._FATAL:  # noqa: SLF001 - so is librdkafka's own code called
-            raise ProducerFailed(f"the producer cannot go on: {error.name()}: {error.str()}")
+        if error.fatal() or error.code() in USELESS:
+            raise ProducerFailed(f"the producer cannot go on: {error.name()}: {error.str()}", error)
         self._measures.errors.failures += 1
         self._handler.drop(Failure(record, Stage.KAFKA_PRODUCE, Sender, KafkaException(error)))
 
@@ -334,11 +350,17 @@ class Sender:
         except Unavailable as failure:
             self._error = self._error or failure
         except (ToleranceExceeded, ProducerFailed) as failure:
+            useless = failure.error if isinstance(failure, ProducerFailed) else None
             self._error = self._error or ProducerFailed(
-                f"a record for topic {record.topic} was refused: {error.name()}: {error.str()}"
+                f"a record for topic {record.topic} was refused: {error.name()}: {error.str()}", useless
             )
             self._error.__cause__ = failure
         else:
+            if not self._drops_refused:
+                self._error = self._error or ProducerFailed(
+                    f"a record for topic {record.topic} was refused, and a transaction cannot be committed without "
+                    f"it, whatever errors.tolerance says: {error.name()}: {error.str()}"
+                )
             run.outstanding -= 1
             self._dropped += 1
 
