@@ -20,16 +20,23 @@ from typing import Any, NoReturn, Self, TypeVar
 
 from ottla_connect.processes.frames import FrameReader
 from ottla_connect.processes.messages import (
+    CheckTransactions,
     CommitOffsets,
     Lease,
     Message,
+    OffsetKeysRead,
     OffsetsCommitted,
     OffsetsRead,
+    ReadOffsetKeys,
     ReadOffsets,
+    RunTask,
     Stop,
+    TransactionCheck,
+    TransactionsChecked,
     decode_from_process,
     encode,
 )
+from ottla_connect.state.offset_records import key_of, source_partition
 from ottla_connect.task.main import run
 from ottla_core.clock import boot_time_s
 from tests.support.connect.connect_plugin_path import WORKING_PLUGINS
@@ -71,6 +78,7 @@ class ConnectProcess:
         offsets: committed source offsets by `offset_key`.
         leased_until_s: when the last lease ends, of CLOCK_BOOTTIME.
         refuse_commits: why commits of offsets are refused; None if they are stored.
+        refuse_transactions: by check, why it fails.
     """
 
     def __init__(
@@ -85,6 +93,8 @@ class ConnectProcess:
         self.offsets: dict[str, Mapping[str, Any]] = dict(offsets or {})
         self.leased_until_s = 0.0
         self.refuse_commits: str | None = None
+        self.refuse_transactions: dict[TransactionCheck, str] = {}
+        self._connector = purpose.connector if isinstance(purpose, RunTask) else ""
         self._output = output
         self._ours, theirs = socket.socketpair()
         output.touch()
@@ -176,6 +186,12 @@ class ConnectProcess:
         if isinstance(message, ReadOffsets):
             found: list[Any] = [self.offsets.get(offset_key(each)) for each in message.partitions]
             self.send(OffsetsRead(request=message.request, offsets=found))
+        elif isinstance(message, CheckTransactions):
+            error = self.refuse_transactions.get(message.check)
+            self.send(TransactionsChecked(request=message.request, error=error))
+        elif isinstance(message, ReadOffsetKeys):
+            keys = [[key_of(source_partition(self._connector, each)).decode()] for each in message.partitions]
+            self.send(OffsetKeysRead(request=message.request, keys=keys))
         elif isinstance(message, CommitOffsets):
             if self.refuse_commits is None:
                 self.offsets.update({offset_key(partition): offset for partition, offset in message.offsets})

@@ -92,7 +92,7 @@ def failure_of(error: KafkaError, transactional: str) -> Exception:
             "it happens again, let transactions be smaller (transaction.boundary=poll) or last longer "
             f"(producer.override.{TRANSACTION_TIMEOUT})"
         )
-    if error.fatal():
+    if error.fatal() or error.code() == KafkaError._FATAL:  # noqa: SLF001 - public
         return ConnectError(f"the producer with the transactional id {transactional} cannot go on: {said}")
     return TransactionAborted(
         f"a transaction of {transactional} was aborted, and is repeated from the last committed offsets: {said}"

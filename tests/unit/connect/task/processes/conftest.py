@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Message as KafkaMessage
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from ottla_connect.processes.messages import RunConnector, RunTask
+from ottla_connect.processes.messages import Message, RunConnector, RunTask
 from tests.support.clusters.broker_under_test import group_arguments
 from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.connect.connect_process import ConnectProcess
@@ -58,7 +59,7 @@ class Kafka:
             producer.produce(topic, data, partition=partition, **more)
         assert producer.flush(30) == 0
 
-    def read(self, topic: str) -> list[Message]:
+    def read(self, topic: str) -> list[KafkaMessage]:
         """Return everything that a topic has."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "test", "enable.auto.commit": False})
         try:
@@ -68,7 +69,7 @@ class Kafka:
                 for each in partitions
             }
             consumer.assign([TopicPartition(topic, each, 0) for each in partitions])
-            found: list[Message] = []
+            found: list[KafkaMessage] = []
             deadline = time.monotonic() + 30
             while len(found) < sum(ends.values()) and time.monotonic() < deadline:
                 if (message := consumer.poll(0.2)) is not None and message.error() is None:
@@ -148,7 +149,7 @@ class Connect:
 
     def connector(self, **settings: str) -> ConnectProcess:
         written = {"name": self.name(), **_dotted(settings)}
-        return self._run(RunConnector(connector=written["name"], settings=written, worker=self.worker))
+        return self.run(RunConnector(connector=written["name"], settings=written, worker=self.worker))
 
     def source(self, topic: str, **options: Any) -> ConnectProcess:
         return self._task({"connector.class": "ListSource", "topic": topic, "list.task": "0"}, options)
@@ -167,9 +168,9 @@ class Connect:
         purpose = RunTask(
             connector=name, task=task, connector_settings=written, settings=written, worker=self.worker, paused=paused
         )
-        return self._run(purpose, **how)
+        return self.run(purpose, **how)
 
-    def _run(self, purpose: RunTask | RunConnector, **how: Any) -> ConnectProcess:
+    def run(self, purpose: Message, **how: Any) -> ConnectProcess:
         output = self.directory / f"output-{next(numbers)}"
         return self._stack.enter_context(ConnectProcess(purpose, output=output, **how))
 

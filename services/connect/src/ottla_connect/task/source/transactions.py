@@ -17,9 +17,9 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from ottla_connect.processes.messages import TransactionCheck
 from ottla_connect.state.key_partition import partition_of
@@ -38,6 +38,8 @@ LEASE_WAIT_S = 1.0
 ABORT_WITHIN_S = 3.0
 TOPIC_TIMEOUT_S = 30.0
 NO_OFFSETS_TOPIC = "the offsets topic {topic} cannot be found now"
+
+ResultT = TypeVar("ResultT")
 
 log = logging.getLogger(__name__)
 
@@ -231,7 +233,7 @@ class Transactions:
 
     def _settle(self) -> None:
         """Wait until everything is acknowledged that was sent, and keep the offsets of it."""
-        while self._sender.flush(FLUSH_SLICE_S):
+        while self._guarded(lambda: self._sender.flush(FLUSH_SLICE_S)):
             self.serve()
             if self._is_given_up():
                 raise Interrupted
@@ -303,18 +305,44 @@ class Transactions:
     def _is_given_up(self) -> bool:
         return time.monotonic() > self._give_up_s or (self._control.stopping and self._give_up_s == float("inf"))
 
-    def _guarded(self, call: Callable[[], object]) -> None:
+    def _guarded(self, call: Callable[[], ResultT]) -> ResultT:
         """Make a call; what its failure means for the task is raised."""
         try:
-            call()
-        except KafkaException as error:
+            return call()
+        except (KafkaException, SystemError) as error:
             self._is_broken = True
-            raise failure_of(error.args[0], self._id) from error
+            raise self._failure(_kafka_error(error)) from error
         except ProducerFailed as failed:
             self._is_broken = True
             if failed.error is None:
                 raise
-            raise failure_of(failed.error, self._id) from failed
+            raise self._failure(failed.error) from failed
         except ConnectError:
             self._is_broken = True
             raise
+
+    def _failure(self, error: KafkaError) -> Exception:
+        if error.code() == KafkaError._FATAL:  # noqa: SLF001 - public
+            try:  # that there was a fatal error is all it says; what it was is raised when it is asked for
+                self._sender.serve()
+            except (KafkaException, SystemError) as said:
+                error = _kafka_error(said)
+            except ProducerFailed as said:
+                error = said.error or error
+            except ConnectError as other:
+                log.debug("beside the failure: %s", other)
+        return failure_of(error, self._id)
+
+
+def _kafka_error(error: BaseException) -> KafkaError:
+    """Return what librdkafka has said.
+
+    A fatal error is raised by its next call, whatever that is, and becomes a SystemError where a callback is called
+    after that.
+    """
+    said = error.__cause__ if isinstance(error, SystemError) else error
+    if not isinstance(said, KafkaException):
+        raise error
+    found = said.args[0]
+    assert isinstance(found, KafkaError)
+    return found

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ottla_sdk import Problem, SourceConnector, SourceRecord, SourceTask, setting
+from ottla_sdk import CommaSeparated, Problem, SourceConnector, SourceRecord, SourceTask, setting
 from ottla_test_plugins.faults import FaultConfig, Faults
 
 TASK_KEY = "list.task"
@@ -24,6 +24,9 @@ class ListSourceConfig(FaultConfig):
     password: str = setting("list.password", "", doc="Goes into the tasks' settings.")
     committed_path: Path | None = setting("list.committed.path", None, doc="What is committed is written here.")
     tell_pid: bool = setting("list.tell.pid", False, doc="Whether records say which process made them.")
+    exactly_once: str = setting("list.exactly.once", "", doc="What it says of that: yes, no, or nothing.")
+    commit_on: CommaSeparated = setting("list.commit.on", (), doc="Positions behind which transactions end.")
+    abort_on: CommaSeparated = setting("list.abort.on", (), doc="Positions behind which transactions are aborted.")
     reconfigure_path: Path | None = setting("list.reconfigure.path", None, doc="Makes as many tasks as this says.")
 
 
@@ -58,7 +61,7 @@ class ListSourceTask(SourceTask[ListTaskConfig]):
         self.faults.at("poll")
         first = self.position
         self.position += left
-        return [
+        records = [
             SourceRecord(
                 topic=config.topic,
                 key=str(number),
@@ -68,6 +71,17 @@ class ListSourceTask(SourceTask[ListTaskConfig]):
             )
             for number in range(first, first + left)
         ]
+        self._end_transactions(records)
+        return records
+
+    def _end_transactions(self, records: Sequence[SourceRecord]) -> None:
+        transaction = self.context.transaction_context
+        for record in records if transaction is not None else ():
+            position = str(record.source_offset["position"])
+            if position in self.config.commit_on:
+                transaction.commit_on(record)
+            if position in self.config.abort_on:
+                transaction.abort_on(record)
 
     def committed(self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> None:
         if self.config.committed_path is not None:
@@ -100,6 +114,12 @@ class ListSource(SourceConnector[ListSourceConfig]):
                 yield Problem("", f"{dict(partition)} is no partition of a list")
             elif offset is not None and not isinstance(offset.get("position"), int):
                 yield Problem("", f"{dict(offset)} has no position")
+
+    def exactly_once_support(self) -> bool | None:
+        return {"yes": True, "no": False}.get(self.config.exactly_once)
+
+    def can_define_transaction_boundaries(self) -> bool:
+        return bool(self.config.commit_on)
 
     def start(self) -> None:
         self.faults = Faults(self.config)
