@@ -299,3 +299,15 @@ def test_a_worker_may_write_also_shortly_before_a_heartbeat(
     assert lease.until_ms is not None
     assert 0 < config.write_timeout_s < (lease.until_ms - heartbeat_ms) / 1000
     assert config.write_timeout_s <= lease.until_ms / 2000
+
+
+def test_a_worker_may_prepare_for_transactions_or_have_them_unless_it_is_standalone() -> None:
+    configs = {
+        value: WorkerConfig.parse({"exactly.once.source.support": value}) for value in ("Preparing", "ENABLED")
+    }
+    assert [each.leads_in_transactions for each in configs.values()] == [True, True]
+    assert [each.has_transactional_sources for each in configs.values()] == [False, True]
+    assert not WorkerConfig.parse({}).leads_in_transactions
+    alone = {"standalone": "true", "offset.storage.file.filename": "/o", "exactly.once.source.support": "enabled"}
+    with pytest.raises(ConfigurationError, match=r"exactly.once.source.support: a standalone worker"):
+        WorkerConfig.parse(alone)

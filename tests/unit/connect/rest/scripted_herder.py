@@ -57,6 +57,7 @@ class ScriptedHerder:
         self.stored_offsets: dict[str, list[Any]] = {}
         self.used_topics: dict[str, list[str]] = {}
         self.stored_task_configs: dict[str, list[dict[str, str]]] = {}
+        self.fenced: list[str] = []
         self.levels = {"root": LoggerLevel(level="INFO", last_modified_ms=None)}
         self.log_requests: list[tuple[str, int | None, int]] = []
         self.failed: dict[TaskId, str] = {}
@@ -229,6 +230,10 @@ class ScriptedHerder:
     async def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> None:
         await self._ask_the_leader()
         self.stored_task_configs[name] = [dict(each) for each in configs]
+
+    async def fence_tasks(self, name: str) -> None:
+        await self._ask_the_leader()
+        self.fenced.append(name)
 
     def check_signature(self, method: str, path: str, body: bytes, signature: str, algorithm: str) -> None:
         verify(

@@ -35,3 +35,14 @@ async def test_unsigned_and_badly_signed_task_settings_are_refused(rest, herder)
 async def test_signed_task_settings_of_another_shape_are_refused(rest, body):
     headers = {"Content-Type": "application/json", **sign(SESSION_KEY, "HmacSHA256", "POST", PATH, body)}
     assert (await rest.post(PATH, content=body, headers=headers)).status_code == 500
+
+
+async def test_former_tasks_are_fenced_for_other_workers_only(rest, herder):
+    path, headers = "/connectors/a%2Fb/fence", {"Content-Type": "application/json"}
+    assert (await rest.put(path, headers=headers)).status_code == 400
+    forged = await rest.put(path, headers={**headers, **sign(b"guess", "HmacSHA256", "PUT", path, b"")})
+    assert forged.status_code == 403
+    assert herder.fenced == []
+    answer = await rest.put(path, headers={**headers, **sign(SESSION_KEY, "HmacSHA256", "PUT", path, b"")})
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert herder.fenced == ["a/b"]

@@ -239,3 +239,39 @@ def test_settings_that_nobody_knows_are_ignored_otherwise():
 def test_a_sink_with_a_pattern_of_topics_is_not_asked_for_topics():
     settings = {key: value for key, value in SINK.items() if key != "topics"}
     assert errors({**settings, "topics.regex": "t.*", "topic": "ignored"}) == {}
+
+
+ENABLED = {"exactly.once.source.support": "enabled"}
+REQUIRED = {**SOURCE, "exactly.once.support": "required"}
+
+
+def test_a_connector_that_can_may_be_required_to_have_every_record_once():
+    assert errors({**REQUIRED, "list.exactly.once": "yes"}, ENABLED) == {}
+    assert errors({**SOURCE, "exactly.once.support": "Requested"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("says", "worker", "message"),
+    [
+        ("yes", {}, "workers must have exactly.once.source.support=enabled"),
+        ("yes", {"exactly.once.source.support": "preparing"}, "this one has preparing"),
+        ("no", ENABLED, "cannot have every record exactly once with these settings"),
+        ("", ENABLED, "does not say whether it can"),
+    ],
+)
+def test_what_cannot_have_every_record_once_is_refused_where_that_is_required(says, worker, message):
+    (problem,) = errors({**REQUIRED, "list.exactly.once": says}, worker)["exactly.once.support"]
+    assert message in problem
+
+
+def test_a_connector_that_cannot_end_transactions_must_not_be_asked_to():
+    own = {**SOURCE, "transaction.boundary": "connector"}
+    assert errors({**own, "list.commit.on": "3"}, ENABLED) == {}
+    assert "poll or interval" in errors(own, ENABLED)["transaction.boundary"][0]
+    assert "transaction.boundary" in errors({**SOURCE, "transaction.boundary": "never"})
+    assert "transaction.boundary.interval.ms" in errors({**SOURCE, "transaction.boundary.interval.ms": "0"})
+
+
+def test_an_offsets_topic_of_a_connectors_own_is_refused_by_name():
+    assert "remove it" in errors({**SOURCE, "offsets.storage.topic": "mine"})["offsets.storage.topic"][0]
+    assert errors({**SOURCE, "offsets.storage.topic": "connect-offsets"}) == {}
