@@ -79,6 +79,7 @@ class ConnectProcess:
         leased_until_s: when the last lease ends, of CLOCK_BOOTTIME.
         refuse_commits: why commits of offsets are refused; None if they are stored.
         refuse_transactions: by check, why it fails.
+        answers_checks: whether checks are answered at all.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class ConnectProcess:
         self.leased_until_s = 0.0
         self.refuse_commits: str | None = None
         self.refuse_transactions: dict[TransactionCheck, str] = {}
+        self.answers_checks = True
         self._connector = purpose.connector if isinstance(purpose, RunTask) else ""
         self._output = output
         self._ours, theirs = socket.socketpair()
@@ -186,7 +188,7 @@ class ConnectProcess:
         if isinstance(message, ReadOffsets):
             found: list[Any] = [self.offsets.get(offset_key(each)) for each in message.partitions]
             self.send(OffsetsRead(request=message.request, offsets=found))
-        elif isinstance(message, CheckTransactions):
+        elif isinstance(message, CheckTransactions) and self.answers_checks:
             error = self.refuse_transactions.get(message.check)
             self.send(TransactionsChecked(request=message.request, error=error))
         elif isinstance(message, ReadOffsetKeys):

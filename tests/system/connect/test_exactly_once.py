@@ -150,6 +150,7 @@ def test_a_paused_worker_whose_tasks_have_moved_commits_nothing_when_it_goes_on(
             )
             before = committed.distinct(LIST_TOPIC)
             eventually(lambda: committed.distinct(LIST_TOPIC) > before + 50, "it commits there")
+            of_zombie = committed_by(brokers.bootstrap, pid)
         owner.wait_until_ready()
         # It has a lease no more, or is fenced: either way its process ends, and what it has written is aborted.
         eventually(lambda: pid not in owner.processes(), "the former task has ended", within_s=RECOVERY_DEADLINE_S)
@@ -157,6 +158,7 @@ def test_a_paused_worker_whose_tasks_have_moved_commits_nothing_when_it_goes_on(
         eventually(lambda: committed.distinct(LIST_TOPIC) > before + 50, "the task goes on")
         connect.request("PUT", "/connectors/list/stop")
         eventually(lambda: connect.states("list") == {"list": "STOPPED"}, "the connector has stopped")
+    assert committed_by(brokers.bootstrap, pid) == of_zombie
     counts = Counter(map(position_of, read_all(brokers.bootstrap, [LIST_TOPIC])))
     assert_complete(counts, set(range(len(counts))))
 
@@ -244,6 +246,12 @@ def position_of(message: Message) -> int:
     return int(json.loads(value)["position"])
 
 
+def committed_by(bootstrap: str, pid: int) -> list[int]:
+    """The positions that a task's process has committed."""
+    found = read_all(bootstrap, [LIST_TOPIC])
+    return sorted(position_of(each) for each in found if json.loads(each.value() or b"")["pid"] == pid)
+
+
 def owner_of(connect: ConnectCluster, task: str) -> ConnectWorker:
     find: Callable[[], list[ConnectWorker]] = lambda: [  # noqa: E731 - for `eventually`
         each for each in connect.workers if task in each.processes().values()
@@ -307,6 +315,7 @@ def list_source() -> dict[str, str]:
         "list.count": "0",
         "list.batch": "5",
         "list.pause.ms": "50",
+        "list.tell.pid": "true",
         "transaction.boundary": "interval",
         "transaction.boundary.interval.ms": "500",
     }

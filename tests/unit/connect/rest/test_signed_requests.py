@@ -5,6 +5,7 @@ import json
 import pytest
 
 from ottla_connect.herder.signatures import sign
+from ottla_connect.rest.resources import fencing
 from tests.unit.connect.rest.scripted_herder import SESSION_KEY
 
 BODY = b"[]"
@@ -35,6 +36,12 @@ async def test_unsigned_and_badly_signed_task_settings_are_refused(rest, herder)
 async def test_signed_task_settings_of_another_shape_are_refused(rest, body):
     headers = {"Content-Type": "application/json", **sign(SESSION_KEY, "HmacSHA256", "POST", PATH, body)}
     assert (await rest.post(PATH, content=body, headers=headers)).status_code == 500
+
+
+def test_only_workers_may_have_tasks_fenced() -> None:
+    assert fencing.is_internal("PUT", "/connectors/a%2Fb/fence")
+    assert not fencing.is_internal("PUT", "/connectors/a/fence/b")
+    assert not fencing.is_internal("GET", "/connectors/a/fence")
 
 
 async def test_former_tasks_are_fenced_for_other_workers_only(rest, herder):

@@ -82,3 +82,16 @@ async def test_what_cannot_be_stored_is_refused_before_anything_is() -> None:
     with pytest.raises(LogError):
         await store.read("c", [{"file": {"a": 1}}])
     assert topic.end_offset == 0
+
+
+async def test_who_writes_offsets_by_itself_learns_the_keys_that_are_in_use_and_those_that_are_to_end() -> None:
+    topic = MemoryTopic()
+    older = b'["c",{"partition":0, "topic":"t","cluster":"x"}]'
+    newer = b'["c",{"topic":"t","cluster":"x","partition":0}]'
+    topic.append(Write(older, b'{"offset":1}'))
+    topic.append(Write(newer, b'{"offset":2}'))
+    store = await store_on(topic)
+    keys = await store.keys("c", [{"cluster": "x", "partition": 0, "topic": "t"}, {"file": "b"}])
+    assert keys == [[newer, older], [b'["c",{"file":"b"}]']]
+    with pytest.raises(LogError):
+        await store.keys("c", [{"nested": {}}])

@@ -208,22 +208,29 @@ class Control:
         """Return if the task may write in transactions, as far as this check goes.
 
         Raises:
-            NoTransactions: it may not, or the worker does not know.
+            NoTransactions: it may not, the worker does not know, or the process is to stop.
         """
         number = next(self._requests)
-        answer = self._ask(number, CheckTransactions(request=number, check=check), CHECK_TIMEOUT_S)
+        question = CheckTransactions(request=number, check=check)
+        answer = self._ask(number, question, CHECK_TIMEOUT_S, until_stopping=True)
         if answer is None:
-            raise NoTransactions(f"the worker did not answer within {CHECK_TIMEOUT_S:.0f} s or is stopping")
+            raise NoTransactions(
+                f"the worker wants the task to stop, or gave no answer within {CHECK_TIMEOUT_S:.0f} s"
+            )
         assert isinstance(answer, TransactionsChecked)
         if answer.error is not None:
             raise NoTransactions(answer.error)
 
-    def _ask(self, number: int, question: Message, timeout_s: float) -> _Answer | None:
+    def _ask(
+        self, number: int, question: Message, timeout_s: float, *, until_stopping: bool = False
+    ) -> _Answer | None:
         with self._changed:
             self._asked[number] = None
         self.send(question)
         with self._changed:
-            self._changed.wait_for(lambda: self._asked[number] is not None, timeout_s)
+            self._changed.wait_for(
+                lambda: self._asked[number] is not None or (until_stopping and self._stopping), timeout_s
+            )
             return self._asked.pop(number)
 
     def commit_offsets(self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> PendingCommit:

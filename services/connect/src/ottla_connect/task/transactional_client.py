@@ -14,7 +14,7 @@ from ottla_connect.config import WorkerConfig
 from ottla_connect.ids import TaskId, transactional_id
 from ottla_connect.task.clients import client_settings
 from ottla_connect.task.pipeline.error_handler import Interrupted
-from ottla_sdk import ConnectError, RetriableError
+from ottla_sdk import ConnectError, FatalError, RetriableError
 
 CALL_S = 1.0
 BACKOFF_S = 0.1
@@ -51,14 +51,25 @@ def transactional_settings(
     Raises:
         ClientSettingError: some setting has no counterpart in librdkafka.
         OverrideRefused: the worker's policy does not allow an override.
+        FatalError: the producer's brokers are others than the worker's, where the offsets are.
     """
     settings = client_settings("producer", worker, connector, {**own, TRANSACTION_TIMEOUT: str(timeout_ms)})
     settings |= {"enable.idempotence": "true", "transactional.id": transactional_id(worker.group_id, task)}
+    if _addresses(settings["bootstrap.servers"]) != frozenset(worker.bootstrap_servers):
+        raise FatalError(
+            "producer.override.bootstrap.servers, or the worker's producer.bootstrap.servers, names other brokers "
+            "than the worker's bootstrap.servers. A source's records and offsets must be in one cluster to be "
+            "committed together"
+        )
     for key in DELIVERY_TIMEOUTS:
         # Connect's default is to try for ever; a record cannot be tried for longer than its transaction lasts.
         if key in settings and int(settings[key]) > int(settings[TRANSACTION_TIMEOUT]):
             settings[key] = settings[TRANSACTION_TIMEOUT]
     return settings
+
+
+def _addresses(text: str) -> frozenset[str]:
+    return frozenset(each.strip() for each in text.split(","))
 
 
 def patiently(call: Callable[[float], object], *, is_given_up: Callable[[], bool]) -> None:

@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from ottla_connect.processes.messages import (
+    CheckTransactions,
     CommitOffsets,
     Failed,
     FenceTasks,
@@ -119,6 +120,16 @@ def test_a_task_that_may_not_begin_reads_and_writes_nothing(scene, check):
     failed = process.until(Failed)
     assert failed.reason == "NoTransactions: another worker has this task by now"
     assert failed.outlook is Outlook.PASSING
+    assert scene.positions("read_uncommitted") == []
+
+
+def test_a_task_stops_in_order_while_it_waits_for_the_leader_to_fence_others(scene):
+    process = scene.source(list_count=10, lease=False)
+    process.answers_checks = False
+    process.lease()
+    process.until(CheckTransactions)
+    assert process.stop() == 0
+    assert process.said[-1] == Stopped()
     assert scene.positions("read_uncommitted") == []
 
 

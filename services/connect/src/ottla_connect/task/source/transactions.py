@@ -24,7 +24,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from ottla_connect.processes.messages import TransactionCheck
 from ottla_connect.state.key_partition import partition_of
 from ottla_connect.state.offset_records import SourcePartition, source_partition, value_of
-from ottla_connect.task.control import Control
+from ottla_connect.task.control import Control, NoTransactions
 from ottla_connect.task.measures import TaskMeasures
 from ottla_connect.task.pipeline.error_handler import Interrupted
 from ottla_connect.task.source.boundaries import Boundaries, End
@@ -103,9 +103,14 @@ class Transactions:
             Interrupted: the task is to stop.
             ConnectError: the brokers refuse, for good or for now.
         """
-        self._control.check_transactions(TransactionCheck.FORMER_TASKS_ARE_FENCED)
-        self._guarded(lambda: self._patiently(self._initialize))
-        self._control.check_transactions(TransactionCheck.IS_CURRENT)
+        try:
+            self._control.check_transactions(TransactionCheck.FORMER_TASKS_ARE_FENCED)
+            self._guarded(lambda: self._patiently(self._initialize))
+            self._control.check_transactions(TransactionCheck.IS_CURRENT)
+        except NoTransactions:
+            if self._control.stopping:
+                raise Interrupted from None
+            raise
         self._partitions = self._count_partitions()
         self._has_begun = True
         self._boundaries.ended(time.monotonic())

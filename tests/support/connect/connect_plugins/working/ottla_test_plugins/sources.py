@@ -75,8 +75,9 @@ class ListSourceTask(SourceTask[ListTaskConfig]):
         return records
 
     def _end_transactions(self, records: Sequence[SourceRecord]) -> None:
-        transaction = self.context.transaction_context
-        for record in records if transaction is not None else ():
+        if (transaction := self.context.transaction_context) is None:
+            return
+        for record in records:
             position = str(record.source_offset["position"])
             if position in self.config.commit_on:
                 transaction.commit_on(record)
