@@ -1,5 +1,7 @@
 """Producers with transactions: what is set whatever users say, and what errors mean."""
 
+import time
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
@@ -7,6 +9,8 @@ from ottla_connect.config import WorkerConfig
 from ottla_connect.ids import TaskId
 from ottla_connect.task.pipeline.error_handler import Interrupted
 from ottla_connect.task.transactional_client import (
+    HANGS_AFTER_S,
+    CallWatch,
     TaskFenced,
     TransactionAborted,
     failure_of,
@@ -54,6 +58,17 @@ def test_what_a_failure_means():
     assert isinstance(failure_of(KafkaError(KafkaError.INVALID_TXN_STATE), "x"), TransactionAborted)
     useless = failure_of(KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "no", True), "x")
     assert not isinstance(useless, TaskFenced | TransactionAborted)
+
+
+def test_a_call_that_does_not_come_back_is_noticed_but_not_time_between_calls():
+    watch, seen = CallWatch(), []
+
+    def call(timeout_s):
+        seen.append([watch.hangs(time.monotonic() + later_s) for later_s in (HANGS_AFTER_S - 1, HANGS_AFTER_S + 1)])
+
+    watch.watched(call)(1.0)
+    assert seen == [[False, True]]
+    assert not watch.hangs(time.monotonic() + HANGS_AFTER_S + 1)
 
 
 def test_a_call_is_repeated_as_long_as_its_error_says_so_and_nobody_gives_it_up():

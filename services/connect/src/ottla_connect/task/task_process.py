@@ -45,7 +45,12 @@ from ottla_connect.task.source.topic_creation import NewTopicPlan, TopicCreation
 from ottla_connect.task.source.transactions import Transactions
 from ottla_connect.task.task_traces import TaskTraces
 from ottla_connect.task.topic_admin import TopicAdmin
-from ottla_connect.task.transactional_client import TRANSACTION_TIMEOUT_MS, transactional_settings
+from ottla_connect.task.transactional_client import (
+    HANGS_AFTER_S,
+    TRANSACTION_TIMEOUT_MS,
+    CallWatch,
+    transactional_settings,
+)
 from ottla_sdk import Connector, FatalError, JobTask, RetriableError, SinkTask, SourceRecord, SourceTask, class_name
 from ottla_sdk.kafka.hung_consumers import SILENT_TICKS_MAX, ConsumerWatch
 from ottla_sdk.runtime.redaction import Redaction
@@ -63,6 +68,10 @@ HANGS = (
     f"the consumer hangs: it gave neither records nor statistics for {SILENT_TICKS_MAX * TICK_INTERVAL_S:.0f} s; "
     "the task goes on in another process from what is committed"
 )
+PRODUCER_HANGS = (
+    f"the producer hangs: a call has not come back for {HANGS_AFTER_S:.0f} s; the task goes on in another process "
+    "from what is committed"
+)
 
 log = logging.getLogger(__name__)
 
@@ -71,21 +80,28 @@ class ConsumerHangs(RetriableError):
     """The consumer will never give anything again."""
 
 
+class ProducerHangs(RetriableError):
+    """The producer will never come back from a call."""
+
+
 def run_task(channel: Channel, redaction: Redaction, purpose: RunTask) -> None:
     """Run a task until it is to stop; raises what it fails with."""
     control = Control(channel, leased=True, paused=purpose.paused)
     readings = _Readings(control, redaction)
-    watch = ConsumerWatch()
+    watch, calls = ConsumerWatch(), CallWatch()
 
     def on_tick() -> None:
         readings.report()
-        if watch.tick():
-            control.send(failure(ConsumerHangs(HANGS), redaction))
+        hangs: RetriableError | None = ConsumerHangs(HANGS) if watch.tick() else None
+        if calls.hangs(time.monotonic()):
+            hangs = ProducerHangs(PRODUCER_HANGS)
+        if hangs is not None:
+            control.send(failure(hangs, redaction))
             os._exit(EXIT_HUNG)
 
     control.start(on_tick)
     if _await_begin(control):
-        parts = TaskParts(channel, redaction, purpose, control, readings, watch=watch)
+        parts = TaskParts(channel, redaction, purpose, control, readings, watch=watch, calls=calls)
         try:
             runner = parts.runner()
             _tune_garbage_collection()
@@ -174,8 +190,10 @@ class TaskParts:
         readings: _Readings,
         *,
         watch: ConsumerWatch,
+        calls: CallWatch,
     ) -> None:
         self._watch = watch
+        self._calls = calls
         self._id = TaskId(purpose.connector, purpose.task)
         self._control = control
         self._readings = readings
@@ -311,6 +329,7 @@ class TaskParts:
                 boundaries=boundaries,
                 control=self._control,
                 measures=measures,
+                calls=self._calls,
             )
         else:
             commits = SourceCommits(

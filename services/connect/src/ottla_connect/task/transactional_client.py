@@ -17,6 +17,7 @@ from ottla_connect.task.pipeline.error_handler import Interrupted
 from ottla_sdk import ConnectError, FatalError, RetriableError
 
 CALL_S = 1.0
+HANGS_AFTER_S = 60.0
 BACKOFF_S = 0.1
 TRANSACTION_TIMEOUT_MS = 60_000
 TRANSACTION_TIMEOUT = "transaction.timeout.ms"
@@ -32,6 +33,36 @@ class TaskFenced(ConnectError):
 
 class TransactionAborted(RetriableError):
     """A transaction could not be committed; the task goes on from the offsets that are."""
+
+
+class CallWatch:
+    """Notices that a call into librdkafka does not come back, long after its time limit.
+
+    A producer that waited while brokers were paused has been seen to do so (2.16); nothing but another process helps.
+    """
+
+    def __init__(self) -> None:
+        self._since_s: float | None = None
+
+    def __enter__(self) -> None:
+        self._since_s = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self._since_s = None
+
+    def hangs(self, now_s: float) -> bool:
+        """Return whether a call is under way that will not come back; any thread may ask, by the monotonic clock."""
+        since_s = self._since_s
+        return since_s is not None and now_s - since_s > HANGS_AFTER_S
+
+    def watched(self, call: Callable[[float], object]) -> Callable[[float], object]:
+        """Return the same call, watched."""
+
+        def call_watched(timeout_s: float) -> None:
+            with self:
+                call(timeout_s)
+
+        return call_watched
 
 
 def transactional_settings(

@@ -30,7 +30,7 @@ from ottla_connect.task.pipeline.error_handler import Interrupted
 from ottla_connect.task.source.boundaries import Boundaries, End
 from ottla_connect.task.source.in_flight import CommittableOffset
 from ottla_connect.task.source.sender import ProducerFailed, Sender
-from ottla_connect.task.transactional_client import failure_of, patiently
+from ottla_connect.task.transactional_client import CallWatch, failure_of, patiently
 from ottla_sdk import ConnectError, RetriableError, SourceRecord, SourceTask
 
 FLUSH_SLICE_S = 0.5
@@ -61,6 +61,7 @@ class Transactions:
         boundaries: say where transactions end.
         control: to the worker.
         measures: readings.
+        calls: watches those that may hang.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Transactions:
         boundaries: Boundaries,
         control: Control,
         measures: TaskMeasures,
+        calls: CallWatch,
     ) -> None:
         self._name = name
         self._task = task
@@ -85,6 +87,7 @@ class Transactions:
         self._boundaries = boundaries
         self._control = control
         self._measures = measures
+        self._calls = calls
         self._partitions = 0
         self._keys: dict[SourcePartition, list[bytes]] = {}
         self._uncommitted: dict[str, CommittableOffset] = {}
@@ -203,7 +206,7 @@ class Transactions:
             for each in offsets:
                 self._write_offset(each)
             self._is_committing = True  # nothing else may be done with the producer until it has succeeded
-        self._patiently(self._producer.commit_transaction)
+        self._patiently(self._calls.watched(self._producer.commit_transaction))
         self._is_open = self._is_committing = False
 
     def _tell_committed(self, offsets: Sequence[CommittableOffset]) -> None:
@@ -227,7 +230,7 @@ class Transactions:
         if not self._is_open:
             log.warning("there is no transaction that could be aborted, as the task wants")
             return
-        self._guarded(lambda: self._patiently(self._producer.abort_transaction))
+        self._guarded(lambda: self._patiently(self._calls.watched(self._producer.abort_transaction)))
         self._is_open = False
         self._size = 0
 
@@ -280,7 +283,10 @@ class Transactions:
         self._is_open = False
         give_up_s = time.monotonic() + ABORT_WITHIN_S
         try:
-            patiently(self._producer.abort_transaction, is_given_up=lambda: time.monotonic() > give_up_s)
+            patiently(
+                self._calls.watched(self._producer.abort_transaction),
+                is_given_up=lambda: time.monotonic() > give_up_s,
+            )
         except (KafkaException, Interrupted) as error:
             log.warning("the open transaction is left to the task's next start: %s", error.__cause__ or error)
 
@@ -289,7 +295,7 @@ class Transactions:
             if self._control.stopping:
                 raise Interrupted
             self._control.await_change(LEASE_WAIT_S)
-        self._producer.init_transactions(timeout_s)
+        self._calls.watched(self._producer.init_transactions)(timeout_s)
 
     def _count_partitions(self) -> int:
         def ask() -> int:
