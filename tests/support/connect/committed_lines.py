@@ -3,10 +3,13 @@
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from tests.support.eventually import eventually
 
 POLL_S = 0.2
 READ_TIMEOUT_S = 30.0
@@ -67,11 +70,15 @@ class CommittedCounts:
             [
                 TopicPartition(topic, number, 0)
                 for topic in self._topics
-                for number in self._consumer.list_topics(topic, timeout=READ_TIMEOUT_S).topics[topic].partitions
+                for number in eventually(partial(self._partitions, topic), f"there is {topic}")
             ]
         )
         self._thread.start()
         return self
+
+    def _partitions(self, topic: str) -> Sequence[int]:
+        """The partitions of a topic; none while its first record is on its way."""
+        return list(self._consumer.list_topics(topic, timeout=READ_TIMEOUT_S).topics[topic].partitions)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
