@@ -239,6 +239,9 @@ class SimulatedLog:
     def void_verifications(self) -> None:
         """There are none."""
 
+    def forget_replicated_transactions(self) -> None:
+        """There are none."""
+
     def append_as_leader(
         self, records: Sequence[int], *, leader_epoch: int, now_ms: int, **of_clients_and_transactions: Any
     ) -> AppendResult:

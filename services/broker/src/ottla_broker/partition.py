@@ -546,9 +546,7 @@ class Partition:
         if offset == self.log.high_watermark:
             return
         self.log.high_watermark = offset
-        transactions = self.log.producers.transactions
-        if transactions.may_be_unstable:
-            transactions.forget_replicated(offset)  # where nobody reads, nobody else does so
+        self.log.forget_replicated_transactions()
         for watcher in tuple(self._watchers):
             watcher.on_high_watermark(self)
         self._unreplicated.release(offset, self._too_few_replicas)

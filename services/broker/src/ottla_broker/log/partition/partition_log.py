@@ -357,6 +357,12 @@ class PartitionLog:
         except OSError as error:
             raise self._errors.of("read", error) from error
 
+    def forget_replicated_transactions(self) -> None:
+        """Forget the ended transactions whose markers are replicated; readers do so too, where anybody reads."""
+        transactions = self.producers.transactions
+        if transactions.may_be_unstable:
+            transactions.forget_replicated(self.high_watermark)
+
     @property
     def last_stable_offset(self) -> int:
         """Up to where readers of committed records may read; see `LogTransactions`."""
