@@ -92,7 +92,6 @@ TYPED = [
             ".venv/bin/ottla consume invoices": "two",
             ".venv/bin/ottla transaction list": r"billing-1.*CompleteCommit",
             ".venv/bin/ottla transaction describe billing-1": "CompleteCommit",
-            ".venv/bin/ottla transaction find-hanging": "no transaction hangs",
         },
     ),
     Page(
