@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.support.clients.committed_offsets import commit_offsets
 from tests.support.clusters.doctor import Doctor, standing_still
 from tests.support.clusters.ottla_cluster import OttlaCluster, ottla_command
 from tests.support.clusters.replicated_cluster import ReplicatedCluster
@@ -155,9 +156,7 @@ def produce_old(cluster: OttlaCluster, topic: str, *, age_s: float) -> None:
 
 
 def commit(cluster: OttlaCluster, group: str, topic: str, offset: int) -> None:
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
-    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
-    consumer.close()
+    commit_offsets(cluster.bootstrap, group, [TopicPartition(topic, 0, offset)])
 
 
 def test_a_group_that_falls_behind_is_named_until_it_has_read(cluster: OttlaCluster, doctor: Doctor) -> None:

@@ -5,9 +5,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 
 from tests.support.clients.client_metrics_commands import shown
+from tests.support.clients.committed_offsets import commit_offsets
 from tests.support.clusters.ottla_cluster import OttlaCluster, ottla_command
 from tests.support.eventually import eventually
 
@@ -38,12 +39,10 @@ def test_a_group_is_behind_by_what_it_has_not_committed_and_catches_up(tmp_path:
             for _ in range(RECORDS):
                 producer.produce("flights", b"x", partition=partition)
         assert producer.flush(60) == 0
-        consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "readers"})
 
         def commit(offset: int) -> None:
-            consumer.commit(
-                offsets=[TopicPartition("flights", each, offset) for each in range(4)], asynchronous=False
-            )
+            offsets = [TopicPartition("flights", each, offset) for each in range(4)]
+            commit_offsets(cluster.bootstrap, "readers", offsets)
 
         def lag(unit: str) -> float | None:
             return shown(url, LAG + unit, group="readers").get(("readers", "flights"))
@@ -56,4 +55,3 @@ def test_a_group_is_behind_by_what_it_has_not_committed_and_catches_up(tmp_path:
         commit(RECORDS)
         eventually(lambda: lag("records") == 0, "the group has caught up", within_s=60)
         assert lag("seconds") == 0
-        consumer.close()

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 
+from tests.support.clients.committed_offsets import commit_offsets
 from tests.support.clients.steady_writer import SteadyWriter
 from tests.support.clusters.ottla_cluster import OttlaCluster, ottla_command
 from tests.support.eventually import eventually
@@ -28,9 +29,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OttlaCluster]:
         environment = {**os.environ, "OTTLA_BOOTSTRAP": made.bootstrap}
         create = [ottla_command(), "topic", "create", "orders", "--partitions", "1"]
         subprocess.run(create, env=environment, check=True, capture_output=True)
-        consumer = Consumer({"bootstrap.servers": made.bootstrap, "group.id": "billing"})
-        consumer.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
-        consumer.close()
+        commit_offsets(made.bootstrap, "billing", [TopicPartition("orders", 0, 0)])
         yield made
 
 

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.support.clients.committed_offsets import commit_offsets
 from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.clusters.ottla_command import Ottla
 from tests.support.eventually import eventually
@@ -75,9 +76,7 @@ def write(cluster: Ottla, topic: str, count: int) -> None:
 
 def commit(cluster: Ottla, group: str, topic: str, offset: int) -> None:
     """Has a group without members be at an offset."""
-    consumer = Consumer({"bootstrap.servers": bootstrap(cluster), "group.id": group})
-    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
-    consumer.close()
+    commit_offsets(bootstrap(cluster), group, [TopicPartition(topic, 0, offset)])
 
 
 def committed(cluster: Ottla, group: str, topic: str) -> int:

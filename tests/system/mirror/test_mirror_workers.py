@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, Ne
 from prometheus_client.parser import text_string_to_metric_families
 
 from ottla.mirror.mirror_client import flow_path
+from tests.support.clients.committed_offsets import commit_offsets
 from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_ports
@@ -82,9 +83,7 @@ class Side:
         return values
 
     def commit(self, group: str, topic: str, offset: int) -> None:
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
-        consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
-        consumer.close()
+        commit_offsets(self.bootstrap, group, [TopicPartition(topic, 0, offset)])
 
     def committed(self, group: str, topic: str) -> int:
         request = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0)])

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from ottla_connect.processes.messages import Message, RunConnector, RunTask
+from tests.support.clients.committed_offsets import commit_offsets
 from tests.support.clusters.broker_under_test import group_arguments
 from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.connect.connect_process import ConnectProcess
@@ -90,11 +91,7 @@ class Kafka:
 
     def commit(self, group: str, topic: str, offset: int, metadata: str) -> None:
         """Commit an offset as a member without a generation would."""
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
-        try:
-            consumer.commit(offsets=[TopicPartition(topic, 0, offset, metadata)], asynchronous=False)
-        finally:
-            consumer.close()
+        commit_offsets(self.bootstrap, group, [TopicPartition(topic, 0, offset, metadata)])
 
     def _last_commit(self, group: str, topic: str, partition: int) -> TopicPartition:
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
