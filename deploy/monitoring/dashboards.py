@@ -13,9 +13,10 @@ from deploy.monitoring.dashboard_of_groups import GROUPS
 from deploy.monitoring.dashboard_of_mirrors import MIRROR
 from deploy.monitoring.dashboard_of_spark import SPARK
 from deploy.monitoring.dashboard_of_topics import TOPICS
+from deploy.monitoring.dashboard_of_transactions import TRANSACTIONS
 
 FOLDER: Final = Path(__file__).parents[1] / "grafana" / "dashboards"
-DASHBOARDS: Final[Sequence[Dashboard]] = (CLUSTER, BROKERS, TOPICS, GROUPS, CONNECT, MIRROR, SPARK)
+DASHBOARDS: Final[Sequence[Dashboard]] = (CLUSTER, BROKERS, TOPICS, GROUPS, TRANSACTIONS, CONNECT, MIRROR, SPARK)
 
 
 def files() -> Mapping[Path, str]:

@@ -71,6 +71,8 @@ A = {"cluster": "a"}
 GROUP_LAG = f'{{{COORDINATOR},group="readers",topic="flights"}}'
 GROUP_SECONDS = f"ottla_coordinator_group_lag_seconds{GROUP_LAG}"
 GROUP_RECORDS = f"ottla_coordinator_group_lag_records{GROUP_LAG}"
+TRANSACTIONS_ENDING = f"ottla_coordinator_transactions_ending{{{COORDINATOR}}}"
+MARKERS_REPEATED = f"ottla_coordinator_markers_repeated_total{{{COORDINATOR}}}"
 SPARK_BATCH = {f'ottla_connect_plugin_reading{{{TASK},name="table-batch-duration-ms"}}': "80x10"}
 FAILED_TASK = f'ottla_connect_tasks{{{WORKER},connector="orders",state="FAILED"}}'
 OF_SPARK = f'ottla_connect_plugin_reading{{{TASK},name="table-lag-records"}}'
@@ -183,6 +185,15 @@ OF_GROUPS: Final[Mapping[str, Case]] = {
         f"ottla_coordinator_append_timeouts_total{{{COORDINATOR}}}", labels=IS_COORDINATOR
     ),
     "OttlaShardFailures": counter(f"ottla_coordinator_failures_total{{{COORDINATOR}}}", labels=IS_COORDINATOR),
+    "OttlaTransactionHangs": steady(
+        f"ottla_broker_open_transaction_silent_seconds_max{{{BROKER}}}", 1300, 800, labels=A, hasty_minutes=4
+    ),
+    "OttlaTransactionsDoNotEnd": Case(
+        fires={TRANSACTIONS_ENDING: "3x60", MARKERS_REPEATED: "0+5x60"},
+        quiet={TRANSACTIONS_ENDING: "3x60", MARKERS_REPEATED: "5x60"},
+        labels=A,
+        hasty_minutes=9,
+    ),
 }
 
 OF_PROCESSES: Final[Mapping[str, Case]] = {

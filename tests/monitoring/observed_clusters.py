@@ -99,11 +99,18 @@ def observed_clusters(directory: Path) -> Iterator[Prometheus]:
         watched = Prometheus(directory, {"source": source.directory, "target": target.directory})
         watched.process.start()
         stack.callback(watched.process.stop)
+        ask_for_clients_metrics(target)
         stack.enter_context(traffic(source.bootstrap, ["copied", "linked"]))
         stack.enter_context(traffic(target.bootstrap, ["written"]))
         begin_work(source, target, directory)
         eventually(lambda: watched.query("up"), "Prometheus answers", within_s=60)
         yield watched
+
+
+def ask_for_clients_metrics(cluster: OttlaCluster) -> None:
+    """Have clients push their metrics every second; those that run already ask again after five minutes."""
+    subscription = ["metrics=org.apache.kafka.", "interval.ms=1000"]
+    command("config", "set", "client-metrics", "all", *subscription, "--bootstrap", cluster.bootstrap)
 
 
 def begin_work(source: OttlaCluster, target: OttlaCluster, directory: Path) -> None:
@@ -119,8 +126,6 @@ def begin_work(source: OttlaCluster, target: OttlaCluster, directory: Path) -> N
         config = {**settings, **files.get(name, {}), "tasks.max": "1"}
         answer = httpx.put(f"{url}/connectors/{name}/config", json=config, timeout=60, trust_env=False)
         assert answer.is_success, answer.text
-    subscription = ["metrics=org.apache.kafka.", "interval.ms=1000"]
-    command("config", "set", "client-metrics", "all", *subscription, "--bootstrap", target.bootstrap)
     flow = f"{SOURCE_ALIAS}->{MIRROR_ALIAS}"
     mirrors = f"http://{LOOPBACK}:{port_of(target, 'mirror')}"
     command("mirror", "create", flow, "--source", source.bootstrap, "--topics", "copied", "--mirror-url", mirrors)
@@ -157,10 +162,15 @@ def _work(bootstrap: str, topics: list[str], ended: threading.Event) -> None:
     group = {"group.id": "readers", "auto.offset.reset": "earliest", "auto.commit.interval.ms": 500}
     consumer = Consumer({"bootstrap.servers": bootstrap, **group})
     consumer.subscribe(topics)
+    transactional = Producer({"bootstrap.servers": bootstrap, "transactional.id": "observed"})
+    transactional.init_transactions(60)
     while not ended.is_set():
         for topic in topics:
             producer.produce(topic, b'{"a": 1}')
         producer.poll(0)
+        transactional.begin_transaction()
+        transactional.produce(topics[0], b'{"a": 1}')
+        transactional.commit_transaction(60)
         consumer.consume(100, PAUSE_S)
     producer.flush(10)
     consumer.close()
