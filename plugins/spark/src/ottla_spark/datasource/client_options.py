@@ -39,7 +39,7 @@ REFUSED = {
     "key.serializer": "keys are written as they are; encode the column 'key' in the query instead",
     "partitioner.class": "it names a Java class, which cannot be loaded here; write the column 'partition', or "
     "librdkafka's 'kafka.partitioner' (murmur2_random, the default, places keys as Java's default does)",
-    "transactional.id": "records are written outside of transactions, at least once; remove it",
+    "transactional.id": "transactional ids follow from the query where it writes exactly once; remove it",
     "value.deserializer": "values are read as bytes; decode the column 'value' in the query instead",
     "value.serializer": "values are written as they are; encode the column 'value' in the query instead",
 }
@@ -87,6 +87,7 @@ PRODUCER_ONLY = frozenset(
         "request.required.acks",
         "retries",
         "sticky.partitioning.linger.ms",
+        "transaction.timeout.ms",
     }
 )
 _OF_OTHER_KINDS: Mapping[ClientKind, frozenset[str]] = {

@@ -29,7 +29,7 @@ KEY = "key"
 PARTITION = "partition"
 HEADERS = "headers"
 
-_LEGAL_TOPIC = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+LEGAL_TOPIC = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ def write_plan(options: Mapping[str, str], schema: StructType) -> WritePlan:
 def _topic_problems(topic: str | None, schema: StructType) -> list[Problem]:
     if topic is None and TOPIC not in schema.names:
         return [Problem(TOPIC, "where to write to is missing: write the option 'topic', or select a column 'topic'")]
-    if topic is not None and not _LEGAL_TOPIC.fullmatch(topic):
+    if topic is not None and not LEGAL_TOPIC.fullmatch(topic):
         return [
             Problem(TOPIC, f"{topic!r} is no name of a topic: it takes 1 to 249 letters, digits, '.', '_' and '-'")
         ]

@@ -2,12 +2,13 @@
 
 What is begun and what is done is kept in the checkpoint. Files that were begun into an empty folder are written anew
 after a crash, in place of what is there of them; so every row is there once. Anything else is written again, as a
-whole.
+whole; topics with `delivery.guarantee=exactly-once` excepted, for which all rows are one transaction.
 """
 
 import logging
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -16,8 +17,8 @@ from pyspark.sql import SparkSession
 from ottla_spark.job.checkpoint import Folder, folder_at
 from ottla_spark.job.checkpoint_record import FILE_NAME, CheckpointRecord
 from ottla_spark.job.clients import TopicClients
-from ottla_spark.job.plan import FILE_SINKS, FormatWrite, Output
-from ottla_spark.job.queries import Prepared, write_rows
+from ottla_spark.job.plan import FILE_SINKS, FormatWrite, Output, TopicWrite
+from ottla_spark.job.queries import Prepared, exactly_once_writer, write_rows
 
 STOP_TIMEOUT_S = 5.0
 
@@ -99,7 +100,11 @@ class BatchRun:
         begun = time.monotonic()
         try:
             self._use_session()
-            write_rows(self._prepared.frame, self._prepared.output, self._clients, self._write_mode())
+            writing = self._prepared.output.writing
+            if isinstance(writing, TopicWrite) and writing.exactly_once:
+                exactly_once_writer(writing, self._clients, 0).write(self._prepared.frame, self._writer(), 0)
+            else:
+                write_rows(self._prepared.frame, self._prepared.output, self._clients, self._write_mode())
             self._kept.change(lambda record: record.with_done(self.name))
         except BaseException as error:  # noqa: BLE001 - raised again by whoever watches
             self.error = error
@@ -112,6 +117,12 @@ class BatchRun:
         java: Any = self._session._jvm  # noqa: SLF001 - PySpark does it itself for the thread that starts it
         SparkSession._get_j_spark_session_class(java).setActiveSession(self._session._jsparkSession)  # noqa: SLF001
         self._session.sparkContext.addJobTag(self._tag)
+
+    def _writer(self) -> str:
+        """Return the name under which the one batch is written; the same until the checkpoint is deleted."""
+        if self.name not in self._kept.record.writers:
+            self._kept.change(lambda record: record.with_writer(self.name, str(uuid.uuid4())))
+        return self._kept.record.writers[self.name]
 
     def _write_mode(self) -> str:
         output = self._prepared.output

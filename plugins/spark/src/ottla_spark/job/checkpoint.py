@@ -46,6 +46,10 @@ class Folder(ABC):
     def is_empty(self) -> bool:
         """Return whether nothing is in it, or it is not there."""
 
+    @abstractmethod
+    def names(self, place: str) -> list[str]:
+        """Return the names of the files in a folder of it; none if that is not there."""
+
 
 class LocalFolder(Folder):
     """A folder of this machine."""
@@ -82,6 +86,15 @@ class LocalFolder(Folder):
     def is_empty(self) -> bool:
         """Return whether nothing is in it."""
         return not self._path.exists() or not any(self._path.iterdir())
+
+    def names(self, place: str) -> list[str]:
+        """Return the names of the files in a folder of it."""
+        try:
+            return [path.name for path in (self._path / place).iterdir()]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise _kind(error)(f"{self._path / place} cannot be listed: {error.strerror or error}") from None
 
 
 class HadoopFolder(Folder):
@@ -122,6 +135,13 @@ class HadoopFolder(Folder):
         """Return whether nothing is in it."""
         folder = self._paths(self._uri)
         return not self._files.exists(folder) or len(self._files.listStatus(folder)) == 0
+
+    def names(self, place: str) -> list[str]:
+        """Return the names of the files in a folder of it."""
+        folder = self._paths(self._uri, place)
+        if not self._files.exists(folder):
+            return []
+        return [str(each.getPath().getName()) for each in self._files.listStatus(folder)]
 
     def _text_of(self, name: str) -> str:
         stream = self._files.open(self._paths(self._uri, name))
@@ -171,6 +191,18 @@ def folder_at(location: str, session: "SparkSession | None" = None) -> Folder | 
 def _is_local_by_default(session: "SparkSession") -> bool:
     java: Any = session.sparkContext._jsc  # noqa: SLF001 - PySpark has no other way to it
     return str(java.hadoopConfiguration().get("fs.defaultFS") or "file:").startswith("file:")
+
+
+def next_batch(folder: Folder, output: str) -> int:
+    """Return the number of the batch with which an output's query begins or goes on; one that was not finished again.
+
+    Spark notes a batch in `offsets` before it does it, and in `commits` when it is done.
+    """
+    begun, done = (
+        max((int(each) for each in folder.names(f"{output}/{log}") if each.isdecimal()), default=-1)
+        for log in ("offsets", "commits")
+    )
+    return begun if begun > done else begun + 1
 
 
 def continued_record(folder: Folder, plan: JobPlan) -> CheckpointRecord:

@@ -32,6 +32,8 @@ class CheckpointRecord:
         schemas: what was inferred at the first start: a schema by table and part (key, value, rows).
         begun: outputs without a stream that have begun to be written, and whether there was nothing there before.
         done: outputs without a stream that are written.
+        exactly_once_since: the first batch of each output that was written exactly once.
+        writers: names under which outputs without a stream are written exactly once.
     """
 
     connector: str
@@ -40,6 +42,8 @@ class CheckpointRecord:
     schemas: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     begun: Mapping[str, bool] = field(default_factory=dict)
     done: tuple[str, ...] = ()
+    exactly_once_since: Mapping[str, int] = field(default_factory=dict)
+    writers: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, plan: JobPlan) -> Self:
@@ -81,6 +85,11 @@ class CheckpointRecord:
             "begun": dict(self.begun),
             "done": list(self.done),
         }
+        # Only where they are needed: a former release reads no file that has them.
+        if self.exactly_once_since:
+            document["exactly_once_since"] = dict(self.exactly_once_since)
+        if self.writers:
+            document["writers"] = dict(self.writers)
         return json.dumps(document, indent=2) + "\n"
 
     def continued(self, plan: JobPlan) -> Self:
@@ -108,6 +117,21 @@ class CheckpointRecord:
     def with_done(self, output: str) -> Self:
         """Return it with an output that is written."""
         return replace(self, done=(*self.done, output))
+
+    def with_exactly_once(self, outputs: Mapping[str, int]) -> Self:
+        """Return it with the outputs whose batches are written exactly once.
+
+        Args:
+            outputs: with the first batch of each that is, if it begins now; what was noted before remains.
+        """
+        return replace(
+            self,
+            exactly_once_since={name: self.exactly_once_since.get(name, since) for name, since in outputs.items()},
+        )
+
+    def with_writer(self, output: str, name: str) -> Self:
+        """Return it with the name under which an output without a stream is written."""
+        return replace(self, writers={**self.writers, output: name})
 
     def _differences(self, new: Self, plan: JobPlan) -> Iterator[str]:
         if self.connector != new.connector:

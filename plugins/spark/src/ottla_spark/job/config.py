@@ -20,6 +20,7 @@ SPECULATION_PROBLEM = (
     "must be false where a topic is written: two tasks would write the same rows side by side, and the one that is "
     "given up may leave an earlier row of a key behind the latest"
 )
+EXACTLY_ONCE_PROBLEM = f"exactly-once is for {SOURCE_KEY}=ottla; Spark's own sink writes no transactions"
 NAME = "NAME"
 """Stands in the prefix of a nested model for names that users choose."""
 
@@ -144,10 +145,17 @@ class JobConfig(PluginConfig):
         """Return whether a topic is among the outputs."""
         return False
 
+    @property
+    def exactly_once_keys(self) -> Iterable[str]:
+        """Return the settings that ask for topics to be written exactly once."""
+        return ()
+
     def check_nested(self) -> Iterable[Problem]:
         """Return what is wrong with all settings together, when each nested configuration is right by itself."""
         if self.writes_topic and self.spark.get(SPECULATION, "").strip().lower() == "true":
             yield Problem(SPECULATION, SPECULATION_PROBLEM)
+        if self.kafka_source == "kafka":
+            yield from (Problem(key, EXACTLY_ONCE_PROBLEM) for key in self.exactly_once_keys)
 
     @classmethod
     def _parse_nested(

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, cast
 
 from ottla_sdk import CommaSeparated, Importance, Problem, Width, setting
-from ottla_spark.job.config import JobConfig
+from ottla_spark.job.config import NAME, JobConfig
 from ottla_spark.job.nested_settings import NestedConfig
 from ottla_spark.job.output_config import EncodingConfig, NamedOutputConfig, OutputConfig
 from ottla_spark.job.query_text import query_problems
-from ottla_spark.job.setting_types import OutputNames, Pattern, TableNames
+from ottla_spark.job.setting_types import DELIVERY_GUARANTEE, OutputNames, Pattern, TableNames
 from ottla_spark.job.table_config import DecodingConfig, ReadConfig, TableConfig
 
 INPUT = "input"
@@ -39,6 +39,11 @@ class SparkSourceConfig(JobConfig, EncodingConfig):
         """Return that it is one."""
         return True
 
+    @property
+    def exactly_once_keys(self) -> Iterable[str]:
+        """Return the setting, if it asks for that."""
+        return (DELIVERY_GUARANTEE,) if self.is_exactly_once else ()
+
     def check(self) -> Iterable[Problem]:
         """Check the statements."""
         yield from super().check()
@@ -65,6 +70,11 @@ class SparkSinkConfig(JobConfig, DecodingConfig):
     def writes_topic(self) -> bool:
         """Return whether it is one."""
         return self.write.is_topic
+
+    @property
+    def exactly_once_keys(self) -> Iterable[str]:
+        """Return the setting, if it asks for that."""
+        return (f"{_WRITE}{DELIVERY_GUARANTEE}",) if self.write.is_exactly_once else ()
 
     def check(self) -> Iterable[Problem]:
         """Check the statements."""
@@ -124,6 +134,15 @@ class SparkPipelineConfig(JobConfig):
     def writes_topic(self) -> bool:
         """Return whether one of them is a topic."""
         return any(output.is_topic for output in self.outputs.values())
+
+    @property
+    def exactly_once_keys(self) -> Iterable[str]:
+        """Return the settings of the outputs that ask for that."""
+        return [
+            f"{_OUTPUTS.replace(NAME, name)}{DELIVERY_GUARANTEE}"
+            for name, output in self.outputs.items()
+            if output.is_exactly_once
+        ]
 
     def check(self) -> Iterable[Problem]:
         """Check that there is one query."""

@@ -6,7 +6,14 @@ from ottla_sdk import CommaSeparated, Importance, PluginConfig, Problem, Width, 
 from ottla_spark.formats.format import AVRO, Format
 from ottla_spark.job.nested_settings import NestedConfig
 from ottla_spark.job.plan import FILE_SINKS
-from ottla_spark.job.setting_types import FormatName, OutputMode
+from ottla_spark.job.setting_types import (
+    AT_LEAST_ONCE,
+    DELIVERY_GUARANTEE,
+    EXACTLY_ONCE,
+    DeliveryGuarantee,
+    FormatName,
+    OutputMode,
+)
 from ottla_spark.job.table_config import Part, format_problems, registry_problems
 
 _RECORDS = "Records"
@@ -55,6 +62,19 @@ class EncodingConfig(PluginConfig):
         group=_RECORDS,
         width=Width.LONG,
     )
+
+    delivery_guarantee: DeliveryGuarantee = setting(
+        DELIVERY_GUARANTEE,
+        AT_LEAST_ONCE,
+        doc="Of topics: `at-least-once`, or `exactly-once`, with which each batch is one transaction with its "
+        "number in it, and is not written again when it is done again; readers need `isolation.level=read_committed`.",
+        group=_RECORDS,
+    )
+
+    @property
+    def is_exactly_once(self) -> bool:
+        """Return whether a topic is written in transactions."""
+        return self.delivery_guarantee == EXACTLY_ONCE
 
     def format_of(self, part: Part) -> Format:
         """Return how keys or values are encoded.
@@ -125,6 +145,8 @@ class OutputConfig(EncodingConfig, NestedConfig):
                 yield Problem(key, "is for files; a topic has none")
 
     def _format_problems(self) -> Iterator[Problem]:
+        if self.is_exactly_once:
+            yield Problem(DELIVERY_GUARANTEE, f"is for topics; how {self.format} is written is the format's own")
         if self.topic:
             yield Problem("topic", f"is set beside format {self.format}; an output is one of both")
         if self.format in FILE_SINKS:

@@ -85,6 +85,7 @@ class TopicWrite:
         key_columns: the key's columns; empty for `_key`.
         value_columns: the value's columns; empty for all that do not begin with `_`.
         options: of the data source.
+        exactly_once: whether each batch is one transaction, which is not written again.
     """
 
     topic: str
@@ -93,6 +94,7 @@ class TopicWrite:
     key_columns: tuple[str, ...] = ()
     value_columns: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
+    exactly_once: bool = False
 
     def __str__(self) -> str:
         """Return what is written, as `ottla-query.json` and messages say it."""
@@ -135,6 +137,11 @@ class Output:
     writing: TopicWrite | FormatWrite
     mode: str = "append"
     view: str = ""
+
+    @property
+    def is_exactly_once(self) -> bool:
+        """Return whether it is a topic that is written in transactions."""
+        return isinstance(self.writing, TopicWrite) and self.writing.exactly_once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -157,4 +157,5 @@ def _topic_write(encoding: EncodingConfig, topic: str, options: Mapping[str, str
         key_columns=encoding.key_columns,
         value_columns=encoding.value_columns,
         options=options,
+        exactly_once=encoding.is_exactly_once,
     )

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ottla_sdk import FatalError
+from ottla_spark.datasource.exactly_once import ExactlyOnceWriter
+from ottla_spark.datasource.transaction_plan import SINCE
 from ottla_spark.formats.encoding import encoded
 from ottla_spark.job.clients import TopicClients
 from ottla_spark.job.config import SPECULATION, SPECULATION_PROBLEM
@@ -117,8 +119,18 @@ def _check_columns(frame: "DataFrame", output: Output, writing: FormatWrite) -> 
         )
 
 
-def start_query(prepared: Prepared, plan: JobPlan, clients: TopicClients) -> "StreamingQuery":
-    """Start the query of an output that is a stream."""
+def start_query(prepared: Prepared, plan: JobPlan, clients: TopicClients, since: int = 0) -> "StreamingQuery":
+    """Start the query of an output that is a stream.
+
+    Args:
+        prepared: the output.
+        plan: the job's.
+        clients: how topics are reached.
+        since: the first batch that was written exactly once, if the output is.
+
+    Raises:
+        ConnectError: what transactions need is wrong, or cannot be had.
+    """
     output = prepared.output
     checkpoint = f"{plan.checkpoint_location}/{output.name}"
     writer = prepared.frame.writeStream.queryName(output.name).outputMode(output.mode)
@@ -132,6 +144,10 @@ def start_query(prepared: Prepared, plan: JobPlan, clients: TopicClients) -> "St
     if isinstance(writing, FormatWrite) and writing.format in FILE_SINKS | STREAM_SINKS:
         writer = writer.format(writing.format).options(**_path_option(writing)).options(**writing.options)
         return (writer.partitionBy(*writing.partition_by) if writing.partition_by else writer).start()
+    if isinstance(writing, TopicWrite) and writing.exactly_once:
+        once = exactly_once_writer(writing, clients, since)
+        once.prepared(prepared.frame)  # so that a mistake in it is known before the query has begun
+        return _with_batches(writer, once).start()
     if isinstance(writing, TopicWrite) and (output.mode == "append" or clients.source == "kafka"):
         return writer.format(clients.source).options(**clients.write_options(writing)).start()
     return _with_batches(writer, batch_writer(output, clients)).start()
@@ -143,6 +159,11 @@ STREAM_SINKS = frozenset({"console", "noop"})
 
 def _with_batches(writer: "DataStreamWriter", write: BatchWriter) -> "DataStreamWriter":
     return writer.foreachBatch(write)
+
+
+def exactly_once_writer(writing: TopicWrite, clients: TopicClients, since: int) -> ExactlyOnceWriter:
+    """Return what writes batches of a topic exactly once, from a batch on."""
+    return ExactlyOnceWriter({SINCE: str(since), **clients.write_options(writing)})
 
 
 def batch_writer(output: Output, clients: TopicClients) -> BatchWriter:

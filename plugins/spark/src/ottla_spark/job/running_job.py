@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ottla_spark.job.batch import BatchRun, KeptRecord
-from ottla_spark.job.checkpoint import continued_record, folder_at
+from ottla_spark.job.checkpoint import continued_record, folder_at, next_batch
 from ottla_spark.job.clients import TopicClients
 from ottla_spark.job.plan import JobPlan
 from ottla_spark.job.progress import QueryProgress
@@ -87,12 +87,18 @@ class RunningJob:
         if self._should_stop():
             return
         kept = KeptRecord(folder, record)
-        kept.change(lambda before: before.with_schemas(schemas.kept))
+        once = {
+            each.output.name: next_batch(folder, each.output.name)
+            for each in prepared
+            if each.streaming and each.output.is_exactly_once
+        }
+        kept.change(lambda before: before.with_schemas(schemas.kept).with_exactly_once(once))
         try:
             for each in prepared:
                 if each.streaming:
                     self._await_sources()
-                    self._queries[each.output.name] = start_query(each, plan, self._clients)
+                    since = kept.record.exactly_once_since.get(each.output.name, 0)
+                    self._queries[each.output.name] = start_query(each, plan, self._clients, since)
                 else:
                     self._batches.append(BatchRun(self._session, each, self._clients, kept, self._log))
             for batch in self._batches:

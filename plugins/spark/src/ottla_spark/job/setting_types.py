@@ -12,6 +12,11 @@ from ottla_sdk import CommaSeparated
 FormatName = Literal["json", "avro", "string", "bytes"]
 BadRecords = Literal["fail", "null", "drop"]
 OutputMode = Literal["append", "update", "complete"]
+DeliveryGuarantee = Literal["at-least-once", "exactly-once"]
+
+DELIVERY_GUARANTEE = "delivery.guarantee"
+AT_LEAST_ONCE: DeliveryGuarantee = "at-least-once"
+EXACTLY_ONCE: DeliveryGuarantee = "exactly-once"
 
 _UNITS = "milliseconds?|seconds?|minutes?|hours?|days?|weeks?"
 _DURATION = re.compile(rf"\d+ ({_UNITS})( \d+ ({_UNITS}))*", re.IGNORECASE)

@@ -25,7 +25,7 @@ SHORT_NAMES = {
 }
 OUTPUT_KEYS = frozenset({
     "topic", "format", "path", "mode", "partition.by", "key.columns", "key.format", "key.schema",
-    "value.columns", "value.format", "value.schema", "value.schema.registry.url",
+    "delivery.guarantee", "value.columns", "value.format", "value.schema", "value.schema.registry.url",
 })  # fmt: skip
 TABLE_KEYS = frozenset({"starting.offsets"})
 """Settings of tables that may be said once for all."""
