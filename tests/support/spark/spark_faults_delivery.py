@@ -65,19 +65,28 @@ def table_problems(rows: Iterable[Arrived], topic: Mapping[Place, Row]) -> Itera
     yield from _named("table", "differ from the input", changed)
 
 
-def copy_problems(partitions: Mapping[int, Sequence[Arrived]], topic: Mapping[Place, Row]) -> Iterator[str]:
+def once_problems(partitions: Mapping[int, Sequence[Arrived]]) -> Iterator[str]:
+    """What is more than once in a topic that is written exactly once."""
+    counts = Counter(each.place for records in partitions.values() for each in records)
+    yield from _named("once", "are there more than once", [place for place, count in counts.items() if count > 1])
+
+
+def copy_problems(
+    partitions: Mapping[int, Sequence[Arrived]], topic: Mapping[Place, Row], where: str = "copy"
+) -> Iterator[str]:
     """What keeps the output topic from having every input record at least once, and in order for each key.
 
     Args:
         partitions: the output topic's records, each partition's in the order of their offsets.
         topic: the input.
+        where: the output's name.
     """
     arrived = [each for records in partitions.values() for each in records]
     there = {place for place, _ in arrived}
-    yield from _named("copy", "are missing", [place for place in topic if place not in there])
-    yield from _named("copy", "are not in the input", [place for place in there if place not in topic])
+    yield from _named(where, "are missing", [place for place in topic if place not in there])
+    yield from _named(where, "are not in the input", [place for place in there if place not in topic])
     yield from _named(
-        "copy", "differ from the input", [place for place, row in arrived if topic.get(place, row) != row]
+        where, "differ from the input", [place for place, row in arrived if topic.get(place, row) != row]
     )
     homes: dict[str, set[int]] = {}
     for partition, records in partitions.items():
@@ -85,14 +94,14 @@ def copy_problems(partitions: Mapping[int, Sequence[Arrived]], topic: Mapping[Pl
             homes.setdefault(row.key, set()).add(partition)
     for key, found in sorted(homes.items()):
         if len(found) > 1:
-            yield f"copy: {key} is in partitions {sorted(found)}, so that its records have no order"
+            yield f"{where}: {key} is in partitions {sorted(found)}, so that its records have no order"
     expected = _numbers_by_key(topic)
     for partition, records in sorted(partitions.items()):
-        yield from _order_problems(partition, records, expected)
+        yield from _order_problems(where, partition, records, expected)
 
 
 def _order_problems(
-    partition: int, records: Sequence[Arrived], expected: Mapping[str, Sequence[int]]
+    where: str, partition: int, records: Sequence[Arrived], expected: Mapping[str, Sequence[int]]
 ) -> Iterator[str]:
     """For each key of a partition: the first record that came before one that precedes it in the input."""
     ranks = {key: {number: rank for rank, number in enumerate(numbers)} for key, numbers in expected.items()}
@@ -105,7 +114,7 @@ def _order_problems(
         if rank > next_rank[row.key]:
             disordered.add(row.key)
             awaited = expected[row.key][next_rank[row.key]]
-            yield f"copy: in partition {partition}, {row.key} has {row.number} before {awaited}"
+            yield f"{where}: in partition {partition}, {row.key} has {row.number} before {awaited}"
         next_rank[row.key] = max(next_rank[row.key], rank + 1)
 
 

@@ -1,9 +1,9 @@
 """A job on Spark survives what happens to its driver, its executors, its worker and the brokers.
 
-One pipeline copies a topic into a table of parquet files and into another topic, a batch about every second, while a
-writer fills the topic. Processes are killed in the middle of batches. Nobody restarts anything but the killed worker;
-in the end the table must have every record exactly once, and the topic at least once and in order for each key, as
-`spark_faults_delivery.py` says.
+One pipeline copies a topic into a table of parquet files and into two other topics, a batch about every second, while
+a writer fills the topic. Processes are killed in the middle of batches. Nobody restarts anything but the killed
+worker; in the end the table and the topic that is written exactly once must have every record exactly once, and the
+other topic at least once and in order for each key, as `spark_faults_delivery.py` says.
 
 `OTTLA_TEST_SPARK_FAULTS` is how many faults there are (with five, each kind once), `OTTLA_TEST_SEED` repeats a run's
 order. Executors are Python processes below the driver; with `OTTLA_TEST_SPARK_STANDALONE=1`, JVMs of a cluster.
@@ -38,6 +38,7 @@ from tests.support.spark.spark_faults_delivery import (
     Row,
     copy_problems,
     input_problems,
+    once_problems,
     repeat_count,
     table_problems,
 )
@@ -51,9 +52,9 @@ FAULTS_DEFAULT = 3
 BROKERS = 3
 WORKERS = 2
 PARTITIONS = 4
-INPUT, COPY = "orders", "copied"
+INPUT, COPY, ONCE = "orders", "copied", "once"
 CONNECTOR, TASK = "flow", "flow-0"
-OUTPUTS = ("table", "copy")
+OUTPUTS = ("table", "copy", "once")
 BATCHES_BETWEEN_FAULTS = 2
 OVERLAP_S_MAX = 3.0
 """For so long a killed driver's last processes may be seen beside its successor."""
@@ -77,6 +78,7 @@ class Scene:
     spark: Mapping[str, str]
     executor_kind: Kind
     copy_end: TopicEnd
+    once_end: TopicEnd
 
     @property
     def table(self) -> Path:
@@ -118,9 +120,10 @@ def scene(
             executors(tmp_path) as (settings, kind),
             ConnectCluster(tmp_path, brokers.bootstrap, workers=WORKERS, settings=WORKER_SETTINGS) as connect,
         ):
-            end = TopicEnd(brokers.bootstrap, COPY, PARTITIONS)
-            yield Scene(brokers, connect, tmp_path, mark, random.Random(seed), settings, kind, end)
-            end.close()
+            ends = [TopicEnd(brokers.bootstrap, topic, PARTITIONS) for topic in (COPY, ONCE)]
+            yield Scene(brokers, connect, tmp_path, mark, random.Random(seed), settings, kind, *ends)
+            for end in ends:
+                end.close()
         eventually(lambda: not mark.processes(), "no process of the workers is left")
     finally:
         mark.kill_all()
@@ -136,7 +139,9 @@ def executors(directory: Path) -> Iterator[tuple[Mapping[str, str], Kind]]:
         yield {"spark.master": cluster.master, **CLUSTER}, Kind.EXECUTOR
 
 
-def test_a_table_has_everything_once_and_a_topic_in_order_whatever_fails(scene: Scene, spark: SparkSession) -> None:
+def test_a_table_and_a_topic_have_everything_once_and_another_topic_has_it_in_order_whatever_fails(
+    scene: Scene, spark: SparkSession
+) -> None:
     faults = chosen_faults(int(os.environ.get("OTTLA_TEST_SPARK_FAULTS", FAULTS_DEFAULT)), scene.chance)
     with DriverWatch(scene.mark) as watch, KeyedWriter(scene.brokers.bootstrap, INPUT) as writer:
         scene.connect.put_connector(CONNECTOR, pipeline(scene))
@@ -146,12 +151,15 @@ def test_a_table_has_everything_once_and_a_topic_in_order_whatever_fails(scene: 
     topic = read_input(scene.brokers.bootstrap, INPUT)
     catch_up(scene, ends_of(topic))
     copied = read_copy(scene.brokers.bootstrap, COPY)
+    once = read_copy(scene.brokers.bootstrap, ONCE, isolation="read_committed")
     end_the_connector(scene)
     rows = read_table(spark, scene.table)
     problems = [
         *input_problems(writer.acknowledged, topic),
         *table_problems(rows, topic),
-        *copy_problems(copied, topic),
+        *copy_problems(copied, topic, "copy"),
+        *copy_problems(once, topic, "once"),
+        *once_problems(once),
     ]
     given_up = spark.read.parquet(f"{scene.table}/*.parquet").count() - len(rows)
     print(
@@ -225,7 +233,11 @@ def chosen_faults(count: int, chance: random.Random) -> list[Callable[[Scene], N
 def happens_in_a_batch(scene: Scene, fault: Callable[[Scene], None]) -> None:
     """Waits until an output has written part of a batch, has the fault happen, and waits until all is well."""
     output = scene.chance.choice(OUTPUTS)
-    written = {"table": lambda: file_count(scene.table), "copy": scene.copy_end.record_count}[output]
+    written = {
+        "table": lambda: file_count(scene.table),
+        "copy": scene.copy_end.record_count,
+        "once": scene.once_end.record_count,
+    }[output]
     moment = Moment(scene.checkpoint(output), written)
     eventually(moment.has_come, f"{output} is in the middle of a batch", within_s=RECOVERY_DEADLINE_S)
     begun_s, before = time.monotonic(), scene.committed_batches()
@@ -320,7 +332,7 @@ def create_topics(bootstrap: str) -> None:
     configs = {"retention.ms": "-1", "min.insync.replicas": "2"}
     topics = [
         NewTopic(topic, num_partitions=PARTITIONS, replication_factor=BROKERS, config=configs)
-        for topic in (INPUT, COPY)
+        for topic in (INPUT, COPY, ONCE)
     ]
     client = AdminClient({"bootstrap.servers": bootstrap})
     for created in client.create_topics(topics).values():
@@ -344,6 +356,9 @@ def pipeline(scene: Scene) -> dict[str, str]:
         "outputs.table.path": str(scene.table),
         "outputs.copy.topic": COPY,
         "outputs.copy.key.columns": "key",
+        "outputs.once.topic": ONCE,
+        "outputs.once.key.columns": "key",
+        "outputs.once.delivery.guarantee": "exactly-once",
         # Faults come faster here than restarts are meant to be apart.
         "task.restart.backoff.max.ms": "1000",
         "task.restart.attempts.max": "100",

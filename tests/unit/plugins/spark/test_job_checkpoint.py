@@ -8,7 +8,7 @@ import pytest
 
 from ottla_sdk import FatalError
 from ottla_spark.formats.format import Format
-from ottla_spark.job.checkpoint import LocalFolder, continued_record, folder_at, local_path
+from ottla_spark.job.checkpoint import LocalFolder, continued_record, folder_at, local_path, next_batch
 from ottla_spark.job.checkpoint_record import FILE_NAME, CheckpointRecord, ForeignCheckpoint
 from ottla_spark.job.plan import FormatRead, FormatWrite, JobPlan, Output, Table, TopicRead, TopicWrite
 from ottla_spark.job.query_text import SqlQuery
@@ -162,3 +162,33 @@ def test_a_folder_that_cannot_be_written_says_so(tmp_path: Path) -> None:
 def test_which_folders_are_on_this_machine(location: str, path: str | None) -> None:
     assert local_path(location) == (None if path is None else Path(path))
     assert (folder_at(location) is None) == (path is None)
+
+
+def test_from_which_batch_on_an_output_is_written_exactly_once_is_noted_at_its_first_start(plan: JobPlan) -> None:
+    first = CheckpointRecord.of(plan).with_exactly_once({"table": 4})
+    assert CheckpointRecord.from_json(first.to_json(), "/state") == first
+    assert first.with_exactly_once({"table": 9, "other": 2}).exactly_once_since == {"table": 4, "other": 2}
+    assert first.with_exactly_once({}).exactly_once_since == {}
+    assert first.with_exactly_once({}).with_exactly_once({"table": 9}).exactly_once_since == {"table": 9}
+
+
+def test_the_name_under_which_an_output_is_written_stays(plan: JobPlan) -> None:
+    record = CheckpointRecord.of(plan).with_writer("table", "some-name")
+    assert CheckpointRecord.from_json(record.to_json(), "/state").writers == {"table": "some-name"}
+
+
+@pytest.mark.parametrize(
+    ("begun", "done", "expected"),
+    [([], [], 0), ([0], [], 0), ([0], [0], 1), ([7, 8, 9], [7, 8], 9), ([9, 10], [9, 10], 11)],
+)
+def test_a_query_goes_on_with_the_batch_that_was_not_finished(
+    tmp_path: Path, begun: list[int], done: list[int], expected: int
+) -> None:
+    for log, numbers in (("offsets", begun), ("commits", done)):
+        folder = tmp_path / "delays" / log
+        folder.mkdir(parents=True)
+        (folder / ".0.crc").write_text("")
+        for number in numbers:
+            (folder / str(number)).write_text("")
+    assert next_batch(LocalFolder(tmp_path), "delays") == expected
+    assert next_batch(LocalFolder(tmp_path), "another") == 0

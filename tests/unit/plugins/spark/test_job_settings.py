@@ -231,6 +231,39 @@ def test_speculative_tasks_may_write_files_but_no_topic() -> None:
     assert plan(SparkSink, {**SINK, **speculative}).spark == speculative
 
 
+EXACTLY_ONCE = "exactly-once"
+
+
+def test_topics_are_written_exactly_once_where_that_is_asked_for() -> None:
+    made = plan(SparkPipeline, {**PIPELINE, "outputs.delays.delivery.guarantee": EXACTLY_ONCE})
+    assert [each.is_exactly_once for each in made.outputs] == [True, False]
+    (source,) = plan(SparkSource, {**SOURCE, "delivery.guarantee": EXACTLY_ONCE}).outputs
+    assert source.is_exactly_once
+    assert not any(each.is_exactly_once for each in plan(SparkPipeline, PIPELINE).outputs)
+
+
+@pytest.mark.parametrize(
+    ("connector", "settings", "key"),
+    [
+        (SparkPipeline, PIPELINE, "outputs.delays.delivery.guarantee"),
+        (SparkSource, SOURCE, "delivery.guarantee"),
+        (
+            SparkSink,
+            {**SINK, "write.format": "topic", "write.path": "", "write.topic": "b"},
+            "write.delivery.guarantee",
+        ),
+    ],
+)
+def test_sparks_own_sink_writes_nothing_exactly_once(connector: Any, settings: dict[str, str], key: str) -> None:
+    found = problems(connector, {**settings, key: EXACTLY_ONCE, "kafka.source": "kafka"})
+    assert "Spark's own sink writes no transactions" in found[key]
+
+
+def test_files_need_no_guarantee() -> None:
+    found = problems(SparkPipeline, {**PIPELINE, "outputs.table.delivery.guarantee": EXACTLY_ONCE})
+    assert "is for topics" in found["outputs.table.delivery.guarantee"]
+
+
 def test_two_outputs_cannot_have_one_folder() -> None:
     settings = {
         **PIPELINE,

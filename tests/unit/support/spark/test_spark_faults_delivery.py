@@ -8,6 +8,7 @@ from tests.support.spark.spark_faults_delivery import (
     Row,
     copy_problems,
     input_problems,
+    once_problems,
     repeat_count,
     table_problems,
 )
@@ -93,3 +94,9 @@ def test_an_input_is_well_if_it_has_more_than_was_acknowledged() -> None:
 def test_an_input_that_is_wrong_is_noticed(topic: dict[Place, Row], problem: str) -> None:
     (found,) = input_problems({Place(0, 5): A0}, topic)
     assert found.startswith(problem)
+
+
+def test_a_repeat_in_a_topic_that_is_written_exactly_once_is_noticed() -> None:
+    assert not list(once_problems({0: [FIRST, SECOND], 1: [OTHER]}))
+    repeated = {0: [FIRST, SECOND], 1: [OTHER, SECOND]}
+    assert list(once_problems(repeated)) == ["once: 1 records are there more than once, such as 0@6"]

@@ -67,7 +67,8 @@ class EncodingConfig(PluginConfig):
         DELIVERY_GUARANTEE,
         AT_LEAST_ONCE,
         doc="Of topics: `at-least-once`, or `exactly-once`, with which each batch is one transaction with its "
-        "number in it, and is not written again when it is done again; readers need `isolation.level=read_committed`.",
+        "number in it, and is not written again when it is done again. Readers need "
+        "`isolation.level=read_committed`.",
         group=_RECORDS,
     )
 
