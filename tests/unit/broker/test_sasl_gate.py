@@ -137,6 +137,13 @@ async def log_in(peer: Peer, message: bytes = RIGHT) -> Any:
     return decode_response(answer, SaslAuthenticateResponse)[1]
 
 
+async def closed(peer: Peer) -> None:
+    """Wait until the broker has closed the connection."""
+    async with asyncio.timeout(10):
+        while not peer.is_closed:
+            await asyncio.sleep(0.01)  # between two looks; the deadline ends them
+
+
 def test_the_gate_goes_with_the_login() -> None:
     async def run() -> None:
         peer = gated()
@@ -201,8 +208,18 @@ def test_a_mechanism_is_named_once() -> None:
             answer = await ask(peer, SaslHandshakeRequest(mechanism="PLAIN"))
             assert answer is not None
             assert decode_response(answer, SaslHandshakeResponse)[1].error_code is code
+        await closed(peer)
+
+    asyncio.run(run())
+
+
+def test_a_client_that_is_told_why_it_is_refused_has_a_moment_to_close_the_connection_itself() -> None:
+    async def run() -> None:
+        peer = gated()
+        assert (await log_in(peer, b"\0bob\0guess")).error_code is ErrorCode.sasl_authentication_failed
         await asyncio.sleep(0)
-        assert peer.is_closed
+        assert not peer.is_closed
+        await closed(peer)
 
     asyncio.run(run())
 

@@ -56,6 +56,9 @@ RENEWAL_SECONDS_MIN: Final = 1.0
 """How much time has to be between two renewals of a login; Kafka's limit."""
 CLOSING_SECONDS_MAX: Final = 5.0
 """How long a client that is not believed may take to read that."""
+LINGER_SECONDS: Final = 0.25
+"""How long the connection of such a client is left to it after that, to be closed by it. Some clients (kafka-python)
+drop what they have received when they find in the same moment that the connection is closed, and never learn why."""
 _CLOSING_CHECK_SECONDS: Final = 0.02
 _LENGTH: Final = struct.Struct(">i")
 _API_KEY: Final = struct.Struct(">h")
@@ -265,7 +268,8 @@ class SaslGate:
         authentication.end()
         self._exchange = None
         await self._note_failure(authentication, reason)
-        self._loop.call_soon(self._close_when_told, self._loop.time() + CLOSING_SECONDS_MAX)
+        linger_s = 0.0 if told is None else LINGER_SECONDS
+        self._loop.call_soon(self._close_when_told, self._loop.time() + CLOSING_SECONDS_MAX, linger_s)
         return told
 
     async def _note_failure(self, authentication: Authentication, reason: str) -> None:
@@ -276,11 +280,17 @@ class SaslGate:
         self._sasl.note_failure(self._connection.peer, authentication.kind, reason)
         await asyncio.sleep(self._sasl.failure_delay_s)
 
-    def _close_when_told(self, deadline: float) -> None:
-        if self._connection.is_idle or self._loop.time() > deadline:
+    def _close_when_told(self, deadline: float, linger_s: float) -> None:
+        if self._connection.is_closed:
+            return
+        if self._loop.time() > deadline:
             self._connection.close()
-        elif not self._connection.is_closed:
-            self._loop.call_later(_CLOSING_CHECK_SECONDS, self._close_when_told, deadline)
+        elif self._connection.is_idle and linger_s:
+            self._loop.call_later(linger_s, self._connection.close)
+        elif self._connection.is_idle:
+            self._connection.close()
+        else:
+            self._loop.call_later(_CLOSING_CHECK_SECONDS, self._close_when_told, deadline, linger_s)
 
 
 def _out_of_turn(header: RequestHeader) -> Parts | None:
