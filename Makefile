@@ -2,7 +2,7 @@
 
 PYTHON := .venv/bin/python
 BIN := .venv/bin
-SOURCES := core services plugins cli tests benchmarks demo deploy examples
+SOURCES := core operations services plugins cli tests benchmarks demo deploy examples
 UNIT_TESTS_OF_CONNECT := tests/unit/connect tests/unit/plugins
 UNIT_TESTS_OF_SERVICES := $(patsubst %,tests/unit/%,broker controller group_coordinator mirror)
 CONNECT_TESTS := tests/system/connect $(UNIT_TESTS_OF_CONNECT)

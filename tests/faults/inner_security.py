@@ -7,10 +7,10 @@ one, with certificates. These begin long before the trial, as clocks are set wro
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from ottla.errors import CommandError
 from ottla.secure.certificate_folder import BOTH, CA, CERTIFICATE, KEY, CertificateFolder
 from ottla.secure.etcd_users import make_users
 from ottla.secure.holders import ETCD_ROOT, ClusterHolders
+from ottla_operations.errors import OperationError
 from tests.faults.fault import BROKER, CONTROLLER, COORDINATOR, ETCD, Members, id_of, role_of
 from tests.faults.network import Network
 from tests.support.eventually import eventually
@@ -82,7 +82,7 @@ class InnerSecurity:
         def made() -> bool:
             try:
                 make_users(endpoint, self._root_files(), self._cluster_name, self._counts)
-            except CommandError:
+            except OperationError:
                 return False
             return True
 

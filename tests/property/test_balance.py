@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.cluster.balance import NoRoom, plan_balance, plan_departure
-from ottla.cluster.cluster_view import Replicas
 from ottla_core.topic_partition import TopicPartition
+from ottla_operations.cluster.balance import NoRoom, plan_balance, plan_departure
+from ottla_operations.cluster.cluster_view import Replicas
 
 pytestmark = pytest.mark.slow
 

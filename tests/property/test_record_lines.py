@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.records.record_line import Format, LineOptions, Record, record_reader, record_writer
+from ottla_operations.records.record_line import Format, LineOptions, Record, record_reader, record_writer
 
 data = (
     st.none() | st.binary(max_size=50) | st.text(max_size=50).map(lambda text: text.encode("utf-8", "surrogatepass"))

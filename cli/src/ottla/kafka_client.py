@@ -2,39 +2,31 @@
 
 librdkafka itself keeps trying for minutes and logs to standard error. Commands instead check first that a broker
 answers at a bootstrap address (`broker_probe.py`), keep librdkafka's log lines to themselves, and
-turn its errors into `CommandError`. Settings may have the names that Java's clients know (`ottla_sdk.kafka`).
+turn its errors into `OperationError`. Settings may have the names that Java's clients know (`ottla_sdk.kafka`).
 """
 
 import logging
 import time
-from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.errors import CommandError, UsageProblem
-from ottla.interruptible import interruptible
 from ottla.output import note
 from ottla.profiles.profile_choice import client_settings, typed_settings
+from ottla_operations.errors import OperationError, UsageProblem
+from ottla_operations.kafka_access import CLIENT_ID, check_reachable, checked_admin_client, plain_errors, topics_of
 from ottla_sdk.kafka.hung_consumers import close_within
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
-    from confluent_kafka.admin import AdminClient, TopicMetadata
+    from confluent_kafka.admin import AdminClient
 
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
-KAFKA_PORT_DEFAULT = 9092
-CLIENT_ID = "ottla"
-REQUEST_TIMEOUT_S = 30.0
-LOGIN_WITHIN_S = 4.0
 CREATION_POLL_S = 0.1
 CLOSED_WITHIN_S = 3.0
-PLAINTEXT = "plaintext"
 BROKERS_OTHERWISE = frozenset({"bootstrap.servers", "metadata.broker.list"})
 """librdkafka's names for what `--bootstrap` says."""
-OWN_SETTINGS = frozenset({"bootstrap.servers", "client.id", "logger"})
-"""What a command sets by itself."""
 
 Bootstrap = Annotated[
     str,
@@ -73,7 +65,7 @@ def client_config(
 
     Raises:
         UsageProblem: a property is no KEY=VALUE, names other brokers, or has no counterpart in librdkafka.
-        CommandError: what ${env:NAME} or ${file:PATH} stands for in a property is not there.
+        OperationError: what ${env:NAME} or ${file:PATH} stands for in a property is not there.
     """
     quiet = logging.getLogger("ottla.librdkafka")
     quiet.addHandler(logging.NullHandler())
@@ -103,22 +95,6 @@ def _translated(settings: Mapping[str, str], of_profile: Container[str], option:
         raise UsageProblem("; ".join(told)) from None
 
 
-def check_settings(config: Mapping[str, Any]) -> None:
-    """Have librdkafka say whether it knows a command's settings, where other connections than its own use them.
-
-    Raises:
-        CommandError: it does not know a name, or cannot make use of a value.
-    """
-    if config.keys() <= OWN_SETTINGS:
-        return
-    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
-
-    with plain_errors(str(config["bootstrap.servers"])):
-        AdminClient(
-            {name: value for name, value in config.items() if name != "bootstrap.servers"}
-        )  # connects nowhere
-
-
 def parse_assignments(assignments: Sequence[str], option: str) -> dict[str, str]:
     """Return the pairs of repeated KEY=VALUE options.
 
@@ -138,21 +114,16 @@ def admin_client(bootstrap: str, properties: Sequence[str] | None) -> "AdminClie
     """Return a connected admin client.
 
     Raises:
-        CommandError: nothing listens at the bootstrap addresses.
+        OperationError: nothing listens at the bootstrap addresses.
     """
-    config = client_config(bootstrap, properties)
-    check_reachable(bootstrap, config)
-    from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - takes a tenth of a second
-
-    with plain_errors(bootstrap):
-        return AdminClient(config)
+    return checked_admin_client(client_config(bootstrap, properties))
 
 
 def producer_client(bootstrap: str, properties: Sequence[str] | None, settings: Mapping[str, Any]) -> "Producer":
     """Return a producer; properties of the user win over the command's settings.
 
     Raises:
-        CommandError: nothing listens at the bootstrap addresses, or a setting is bad.
+        OperationError: nothing listens at the bootstrap addresses, or a setting is bad.
     """
     config = client_config(bootstrap, properties)
     check_reachable(bootstrap, config)
@@ -166,7 +137,7 @@ def consumer_client(bootstrap: str, properties: Sequence[str] | None, settings: 
     """Return a consumer for assigned partitions; it joins no group.
 
     Raises:
-        CommandError: nothing listens at the bootstrap addresses, or a setting is bad.
+        OperationError: nothing listens at the bootstrap addresses, or a setting is bad.
     """
     config = client_config(bootstrap, properties)
     check_reachable(bootstrap, config)
@@ -184,7 +155,7 @@ def group_consumer_client(
     """Return a consumer that is to join a group, which the settings name; properties of the user win over them.
 
     Raises:
-        CommandError: nothing listens at the bootstrap addresses, or a setting is bad.
+        OperationError: nothing listens at the bootstrap addresses, or a setting is bad.
     """
     config = client_config(bootstrap, properties)
     check_reachable(bootstrap, config)
@@ -212,7 +183,7 @@ def partition_count(
         creation_wait_s: seconds to wait for that.
 
     Raises:
-        CommandError: there is no such topic.
+        OperationError: there is no such topic.
     """
     from confluent_kafka import KafkaError  # noqa: PLC0415
 
@@ -225,111 +196,6 @@ def partition_count(
             found = topics_of(client, topic)[topic]
     if found.error is not None:
         if found.error.code() in missing:
-            raise CommandError(f"there is no topic {topic}; create it with `ottla topic create {topic}`")
-        raise CommandError(f"topic {topic}: {found.error.str()}")
+            raise OperationError(f"there is no topic {topic}; create it with `ottla topic create {topic}`")
+        raise OperationError(f"topic {topic}: {found.error.str()}")
     return len(found.partitions)
-
-
-def topics_of(client: "AdminClient | Producer | Consumer", topic: str | None = None) -> "dict[str, TopicMetadata]":
-    """Return a topic, or all topics without a name, as a broker describes them; Ctrl-C ends the wait."""
-    if topic is None:
-        return interruptible(lambda: client.list_topics(timeout=REQUEST_TIMEOUT_S)).topics
-    return interruptible(lambda: client.list_topics(topic, timeout=REQUEST_TIMEOUT_S)).topics
-
-
-def check_reachable(
-    bootstrap: str, config: Mapping[str, Any] | None = None, *, address_option: str = "--bootstrap"
-) -> None:
-    """Check that a broker answers at one of the addresses, and lets this client in.
-
-    Args:
-        bootstrap: the addresses.
-        config: the client's settings, which say whether it uses TLS or logs in.
-        address_option: the option that names them, for messages.
-
-    Raises:
-        CommandError: none does, within `broker_probe.PROBE_WITHIN_S`.
-        UsageProblem: an address is not HOST:PORT.
-    """
-    from ottla_sdk.kafka.broker_probe import AN_HTTP_SERVER, problems_of  # noqa: PLC0415 - help has no use for sockets
-
-    names = [address.strip() for address in bootstrap.split(",")]
-    protocol = str((config or {}).get("security.protocol", PLAINTEXT)).lower()
-    problems = problems_of([split_address(name, address_option) for name in names], with_tls=protocol.endswith("ssl"))
-    if problems is None:
-        if config is not None and protocol != PLAINTEXT:
-            _check_login(config, bootstrap)
-        return
-    told = ", ".join(f"{name} ({problem})" for name, problem in zip(names, problems, strict=True))
-    if AN_HTTP_SERVER in problems:
-        raise CommandError(
-            f"cannot reach {told}; name a broker with {address_option}, and a Connect worker with --connect-url"
-        )
-    raise CommandError(
-        f"cannot reach {told}; start a local cluster with `ottla up`, or name another with {address_option}"
-    )
-
-
-def _check_login(config: Mapping[str, Any], bootstrap: str) -> None:
-    """Have librdkafka log in once, since it tells of what is wrong only in passing and tries again for ever.
-
-    Raises:
-        CommandError: certificates or credentials are refused, or nobody answers.
-    """
-    from confluent_kafka import KafkaError  # noqa: PLC0415
-    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
-
-    final = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._UNSUPPORTED_FEATURE}  # noqa: SLF001 - public
-    problems: list[Any] = []
-    with plain_errors(bootstrap):
-        settings: Any = {**config, "error_cb": problems.append}
-        client = AdminClient(settings)
-        described = client.describe_cluster(request_timeout=LOGIN_WITHIN_S)
-    deadline = time.monotonic() + LOGIN_WITHIN_S
-    while not described.done() and time.monotonic() < deadline:
-        client.poll(CREATION_POLL_S)
-        if refused := [each for each in problems if each.code() in final]:
-            raise CommandError(f"{bootstrap} lets this client not in: {refused[0].str()}")
-    if not described.done() or described.exception() is not None:
-        reason = f" ({problems[0].str()})" if problems else ""
-        raise CommandError(f"{bootstrap} did not let this client in within {LOGIN_WITHIN_S:.0f} s{reason}")
-
-
-def split_address(address: str, option: str = "--bootstrap") -> tuple[str, int]:
-    """Return host and port of HOST, HOST:PORT or [IPV6]:PORT.
-
-    Raises:
-        UsageProblem: the port is no number.
-    """
-    if address.endswith("]") or ":" not in address:
-        return address.strip("[]"), KAFKA_PORT_DEFAULT
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal():
-        raise UsageProblem(f"{option} {address}: write it as HOST:PORT")
-    return host.strip("[]"), int(port)
-
-
-@contextmanager
-def plain_errors(bootstrap: str, subject: str = "") -> Iterator[None]:
-    """Turn librdkafka's errors inside into one clear sentence.
-
-    Args:
-        bootstrap: named when the cluster does not answer.
-        subject: what the work inside is about, put before the error.
-    """
-    from confluent_kafka import KafkaException  # noqa: PLC0415
-
-    try:
-        yield
-    except KafkaException as exception:
-        raise CommandError(describe_error(exception.args[0], bootstrap, subject)) from None
-
-
-def describe_error(error: Any, bootstrap: str, subject: str = "") -> str:
-    """Return a `confluent_kafka.KafkaError` in words."""
-    from confluent_kafka import KafkaError  # noqa: PLC0415
-
-    code = error.code()
-    silent = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)  # noqa: SLF001 - public names
-    reason = f"the cluster at {bootstrap} did not answer ({error.str()})" if code in silent else str(error.str())
-    return f"{subject}: {reason}" if subject else reason

@@ -87,7 +87,7 @@ class LazyGroup(TyperGroup):
         """Return a command; None if there is none of this name.
 
         Raises:
-            CommandError: it is one of a distribution that is not installed.
+            OperationError: it is one of a distribution that is not installed.
         """
         node = self.tree.commands.get(cmd_name)
         if node is None:

@@ -10,7 +10,8 @@ import sys
 from contextlib import suppress
 from types import FrameType
 
-from ottla.errors import CommandError, ReaderGone
+from ottla.output import ReaderGone
+from ottla_operations.errors import OperationError
 
 EXIT_INTERRUPTED = 130
 
@@ -47,7 +48,7 @@ def main() -> int:
         if isinstance(ending.__context__, BrokenPipeError):  # Typer ends the program with 1 then
             return _reader_gone()
         return _flushed(ending.code if isinstance(ending.code, int) else int(ending.code is not None))
-    except CommandError as error:
+    except OperationError as error:
         print(f"ottla: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:

@@ -12,13 +12,16 @@ from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from ottla.errors import ReaderGone
 from ottla.text_table import table_text
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 WIDTH_DEFAULT = 80
+
+
+class ReaderGone(Exception):
+    """Whoever read standard output has gone away (`| head`), so there is nothing more to do; not a failure."""
 
 
 class ProgressBar(Protocol):
@@ -153,17 +156,3 @@ def progress_bar(*extra_columns: str) -> ProgressBar:
         console=console,
         transient=True,
     )
-
-
-def human_bytes(count: float) -> str:
-    """Return a byte count with a decimal unit."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(count) < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number of things in words, such as ``1 partition`` or ``2 partitions``."""
-    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"

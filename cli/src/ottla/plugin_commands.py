@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand
 
-from ottla.errors import CommandError
+from ottla_operations.errors import OperationError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -29,13 +29,13 @@ def command(name: str) -> Any:
     """Return a plugin's command; None if there is none of this name.
 
     Raises:
-        CommandError: it is one of a distribution that is not installed.
+        OperationError: it is one of a distribution that is not installed.
     """
     if (point := _found().get(name)) is not None:
         return _command(point)
     if name in KNOWN:
         package, _ = KNOWN[name]
-        raise CommandError(f"{name!r} needs the package {package}: pip install {package}")
+        raise OperationError(f"{name!r} needs the package {package}: pip install {package}")
     return None
 
 
@@ -68,6 +68,6 @@ def _command(point: "EntryPoint") -> Any:
 
 def _broken(name: str, reason: str) -> TyperCommand:
     def complain(**_: object) -> None:
-        raise CommandError(f"the plugin of the command {name!r} cannot be loaded: {reason}")
+        raise OperationError(f"the plugin of the command {name!r} cannot be loaded: {reason}")
 
     return TyperCommand(name, callback=complain, help=f"cannot be loaded: {reason}", rich_markup_mode=None)

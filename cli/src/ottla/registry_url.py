@@ -2,7 +2,7 @@
 
 from urllib.parse import urlsplit
 
-from ottla.errors import UsageProblem
+from ottla_operations.errors import UsageProblem
 
 SCHEME_DEFAULT = "http"
 

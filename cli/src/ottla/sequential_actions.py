@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import typer
 
-from ottla.errors import CommandError
 from ottla.output import note, print_json
-from ottla.worker_client import Refused
+from ottla_operations.errors import OperationError
+from ottla_operations.workers.worker_client import Refused
 
 
 def do_each(
@@ -16,7 +16,7 @@ def do_each(
     *,
     as_json: bool,
     kind: str = "connector",
-    refusal: type[CommandError] = Refused,
+    refusal: type[OperationError] = Refused,
 ) -> None:
     """Do something to each, report, and end with exit code 1 if any refused.
 

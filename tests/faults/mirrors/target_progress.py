@@ -6,10 +6,10 @@ from pathlib import Path
 
 import httpx
 
-from ottla.mirror.mirror_client import flow_path
 from ottla_core.client.links import link_status
 from ottla_core.cluster.controller_rpc.link_api import LinkedPartitionState
 from ottla_mirror.offsets.offset_map import OffsetMap
+from ottla_operations.workers.mirror_client import flow_path
 from tests.faults.cluster_files import Partitions
 from tests.faults.mirrors.mirror_operators import LinkOfTrial, MirrorOperators
 from tests.faults.mirrors.operated_topics import GROWING, REBORN

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import httpx
 
-from ottla.mirror.mirror_client import flow_path
+from ottla_operations.workers.mirror_client import flow_path
 from tests.support.child_process import ChildProcess
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_ports

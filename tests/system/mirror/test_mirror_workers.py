@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaExcepti
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
 from prometheus_client.parser import text_string_to_metric_families
 
-from ottla.mirror.mirror_client import flow_path
+from ottla_operations.workers.mirror_client import flow_path
 from tests.support.clients.committed_offsets import commit_offsets
 from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.eventually import eventually

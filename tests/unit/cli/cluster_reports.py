@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ottla.local.cluster_report import ClusterReport
+from ottla_operations.local_clusters.cluster_report import ClusterReport
 
 
 def last_run(**changes: Any) -> ClusterReport:

@@ -4,10 +4,10 @@ import uuid
 
 import pytest
 
-from ottla.errors import CommandError
 from ottla.local import broker_removal_check
 from ottla.local.broker_removal_check import BrokerRemovalCheck, Undecided, describe_loss, lost_partitions
 from ottla_core.cluster.state.model import PartitionState
+from ottla_operations.errors import OperationError
 
 
 def partition(replicas: tuple[int, ...], isr: tuple[int, ...], eligible: tuple[int, ...] = ()) -> PartitionState:
@@ -60,7 +60,7 @@ async def test_a_start_with_fewer_brokers_is_refused_and_not_remembered(check, m
 
     monkeypatch.setattr(broker_removal_check, "ask", ask)
     start = check(before=3, wanted=2)
-    with pytest.raises(CommandError, match="--force"):
+    with pytest.raises(OperationError, match="--force"):
         await start()
     assert start.brokers == 3
     forced = check(before=3, wanted=2, force=True)
@@ -76,5 +76,5 @@ async def test_a_start_with_as_many_or_more_asks_nobody(check, before, wanted):
 
 
 async def test_what_cannot_be_found_out_is_told(check):
-    with pytest.raises(CommandError, match="cannot see what would be lost"):
+    with pytest.raises(OperationError, match="cannot see what would be lost"):
         await check(before=3, wanted=2)()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.local.cluster_directory import ClusterDirectory, DirectoryInUse, default_directory, last_lines
-from ottla.local.cluster_report import ClusterReport, ProcessReport
+from ottla_operations.local_clusters.cluster_report import ClusterReport, ProcessReport
 
 PROCESS = ProcessReport(
     role="broker", id=1, pid=7, start="boot/9", address="127.0.0.1:9092", port=9092, rpc="127.0.0.1:1",

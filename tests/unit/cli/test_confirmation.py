@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from ottla.confirmation import ask_at_terminal, ask_or_refuse
-from ottla.errors import CommandError
+from ottla_operations.errors import OperationError
 
 
 class Terminal(io.StringIO):
@@ -49,6 +49,6 @@ def test_without_a_terminal_what_was_named_is_done_and_what_has_to_be_shown_firs
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     ask_at_terminal("Delete orders?", yes=False)
-    with pytest.raises(CommandError, match="nothing was promoted, as there is no terminal to ask at; --yes"):
+    with pytest.raises(OperationError, match="nothing was promoted, as there is no terminal to ask at; --yes"):
         ask_or_refuse("Promote?", yes=False, refusal="nothing was promoted")
     ask_or_refuse("Promote?", yes=True, refusal="nothing was promoted")

@@ -2,8 +2,9 @@
 
 import pytest
 
-from ottla.errors import CommandError, UsageProblem
-from ottla.kafka_client import check_reachable, client_config, parse_assignments, split_address
+from ottla.kafka_client import client_config, parse_assignments
+from ottla_operations.errors import OperationError, UsageProblem
+from ottla_operations.kafka_access import check_reachable, split_address
 from tests.support.free_ports import free_port
 
 
@@ -24,7 +25,7 @@ def test_what_is_no_address_is_wrong_usage(address):
 
 def test_a_cluster_that_is_not_there_is_named_at_once():
     port = free_port()
-    with pytest.raises(CommandError, match=rf"cannot reach 127.0.0.1:{port} \(Connection refused\)"):
+    with pytest.raises(OperationError, match=rf"cannot reach 127.0.0.1:{port} \(Connection refused\)"):
         check_reachable(f"127.0.0.1:{port}")
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.errors import CommandError
 from ottla.local.launch_options import LaunchOptions, settle
+from ottla_operations.errors import OperationError
 from tests.unit.cli.cluster_reports import last_run
 
 HERE = Path("/data")
@@ -82,12 +82,12 @@ def test_mirror_workers_have_ports_behind_those_of_connect_and_keep_them(launch_
 
 
 def test_mirror_workers_need_a_group_coordinator():
-    with pytest.raises(CommandError, match="Mirror workers form a consumer group"):
+    with pytest.raises(OperationError, match="Mirror workers form a consumer group"):
         settle(LaunchOptions(HERE, mirror=1, coordinators=0), None)
 
 
 def test_connect_workers_need_a_group_coordinator():
-    with pytest.raises(CommandError, match="needs a group coordinator"):
+    with pytest.raises(OperationError, match="needs a group coordinator"):
         settle(LaunchOptions(HERE, connect=1, coordinators=0), None)
 
 
@@ -113,5 +113,7 @@ def test_the_members_of_etcd_keep_the_ports_that_they_know_each_other_by():
     ],
 )
 def test_the_number_of_etcd_nodes_of_a_directory_cannot_change(last, wanted, has):
-    with pytest.raises(CommandError, match=f"etcd in /data has {has}, and --etcd-nodes {wanted} cannot change that"):
+    with pytest.raises(
+        OperationError, match=f"etcd in /data has {has}, and --etcd-nodes {wanted} cannot change that"
+    ):
         settle(LaunchOptions(HERE, etcd_nodes=wanted), last)

@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from ottla import command_tree, plugin_commands
-from ottla.errors import CommandError
+from ottla_operations.errors import OperationError
 
 
 def register(app: typer.Typer) -> None:
@@ -48,7 +48,7 @@ def test_all_commands_are_listed_and_one_that_cannot_be_loaded_says_why(app):
 def test_a_command_that_cannot_be_loaded_hurts_only_itself(app):
     assert run(app, "topic", "create", "--help").exit_code == 0
     failed = run(app, "broken")
-    assert isinstance(failed.exception, CommandError)
+    assert isinstance(failed.exception, OperationError)
     assert "the plugin of the command 'broken' cannot be loaded" in str(failed.exception)
 
 

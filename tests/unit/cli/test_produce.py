@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla.commands import produce as command
-from ottla.errors import CommandError, UsageProblem
+from ottla_operations.errors import OperationError, UsageProblem
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_lines_before_a_file_that_cannot_be_read_are_published_and_counted(
 ) -> None:
     lines = tmp_path / "lines"
     lines.write_text("a\nb\n")
-    with pytest.raises(CommandError, match=r"cannot read .*missing"):
+    with pytest.raises(OperationError, match=r"cannot read .*missing"):
         command.produce(topic="t", files=[lines, tmp_path / "missing"], bootstrap=bootstrap)
     assert "published 2 records to t" in capsys.readouterr().err
     assert published(bootstrap, 2) == [(b"a", None), (b"b", None)]

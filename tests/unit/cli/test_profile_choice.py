@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from ottla.errors import CommandError
 from ottla.local.cluster_directory import ClusterDirectory
-from ottla.local.cluster_report import ClusterReport
-from ottla.local.process_identity import identify
 from ottla.profiles import profile_choice
 from ottla.profiles.profile import Profile
 from ottla.profiles.profile_store import Profiles, write_profiles
+from ottla_operations.errors import OperationError
+from ottla_operations.local_clusters.cluster_report import ClusterReport
+from ottla_operations.local_clusters.process_identity import identify
 
 SCHEMAS = "http://schemas"
 REST = (profile_choice.REST_VARIABLE, profile_choice.REST_URLS_VARIABLE)
@@ -46,7 +46,7 @@ def test_settings_go_to_the_profiles_own_cluster_and_registry_and_to_no_other(mo
 def test_a_reference_that_leads_nowhere_ends_the_command(monkeypatch):
     monkeypatch.delenv("OTTLA_TEST_USER", raising=False)
     profile_choice.choose_profile("p")
-    with pytest.raises(CommandError, match=r"profile p: \$\{env:OTTLA_TEST_USER\} .* not set"):
+    with pytest.raises(OperationError, match=r"profile p: \$\{env:OTTLA_TEST_USER\} .* not set"):
         profile_choice.client_settings("a:1,b:2")
 
 

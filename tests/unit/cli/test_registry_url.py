@@ -5,10 +5,10 @@ from base64 import b64encode
 import pytest
 
 from ottla.commands.record_formats import Formats
-from ottla.errors import CommandError, UsageProblem
 from ottla.profiles import profile_choice
 from ottla.profiles.profile import Profile
 from ottla.registry_url import registry_url
+from ottla_operations.errors import OperationError, UsageProblem
 from tests.support.servers.schema_registry_server import running_schema_registry
 
 
@@ -67,5 +67,5 @@ def test_credentials_of_a_profile_go_to_its_registry_however_it_is_typed(monkeyp
         address = server.url.removeprefix("http://")
         assert Formats(None, None, address, None).for_publishing("key", "t")
         monkeypatch.setattr(profile_choice, "_chosen", None)
-        with pytest.raises(CommandError, match=r"refuses: .*401"):
+        with pytest.raises(OperationError, match=r"refuses: .*401"):
             Formats(None, None, address, None).for_publishing("key", "t")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ottla.errors import CommandError
 from ottla.secure.rest_users import delete_user, set_password
 from ottla_core.rest.password_hashes import parse_users
+from ottla_operations.errors import OperationError
 
 
 def test_users_are_added_changed_and_deleted_and_other_lines_stay(tmp_path):
@@ -26,10 +26,10 @@ def test_users_are_added_changed_and_deleted_and_other_lines_stay(tmp_path):
 def test_a_file_that_is_none_of_users_stays_as_it_is(tmp_path):
     file = tmp_path / "users"
     file.write_text("ann=plain\n")
-    with pytest.raises(CommandError, match="line 1"):
+    with pytest.raises(OperationError, match="line 1"):
         set_password(file, "bob", lambda: "x")
     assert file.read_text() == "ann=plain\n"
-    with pytest.raises(CommandError, match="no user carl"):
+    with pytest.raises(OperationError, match="no user carl"):
         delete_user(tmp_path / "none", "carl")
-    with pytest.raises(CommandError, match="colons"):
+    with pytest.raises(OperationError, match="colons"):
         set_password(tmp_path / "none", "a:b", lambda: "x")

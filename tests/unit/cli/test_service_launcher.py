@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from ottla.local import service_launcher
-from ottla.local.process_identity import identify
 from ottla.local.service_launcher import LaunchedProcess, ServiceLauncher
 from ottla.local.service_process import ServiceStart
+from ottla_operations.local_clusters.process_identity import identify
 from tests.support.clusters.launched_service import EXIT_FAILED
 
 pytestmark = pytest.mark.slow  # real processes, which import all services

@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 
 from ottla.local import process, supervisor
-from ottla.local.cluster_report import ClusterPhase, ProcessReport
 from ottla.local.health import HttpHealth
 from ottla.local.plan import ProcessSpec
 from ottla.local.process import ProcessFailed
-from ottla.local.process_identity import identify, is_alive
 from ottla.local.restart_policy import RESTARTS_MAX, RestartPolicy
 from ottla.local.supervisor import StopRequested, StopSignal, Supervisor
+from ottla_operations.local_clusters.cluster_report import ClusterPhase, ProcessReport
+from ottla_operations.local_clusters.process_identity import identify, is_alive
 from tests.support.eventually import eventually
 from tests.support.free_ports import free_port
 from tests.support.machine.process_stat import has_ended

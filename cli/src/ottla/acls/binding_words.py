@@ -7,7 +7,6 @@ The cluster is ``cluster``. An operation is a word such as ``read`` or ``describ
 from collections.abc import Iterable
 from typing import Final
 
-from ottla.errors import CommandError
 from ottla_core.acls import (
     CLUSTER_NAME,
     WILDCARD,
@@ -18,6 +17,7 @@ from ottla_core.acls import (
     ResourceKind,
 )
 from ottla_core.principal import USER
+from ottla_operations.errors import OperationError
 
 KINDS: Final = {kind.name.lower().replace("_", "-"): kind for kind in ResourceKind}
 OPERATIONS: Final = {operation.name.lower().replace("_", "-"): operation for operation in AclOperation}
@@ -35,7 +35,7 @@ def binding_of(
     """Return the binding that words stand for.
 
     Raises:
-        CommandError: a word stands for nothing.
+        OperationError: a word stands for nothing.
     """
     kind, pattern, name = resource_of(resource)
     return AclBinding(
@@ -53,16 +53,16 @@ def resource_of(text: str) -> tuple[ResourceKind, PatternType, str]:
     """Return the kind, pattern and name of a resource.
 
     Raises:
-        CommandError: it is none.
+        OperationError: it is none.
     """
     word, colon, name = text.partition(":")
     kind = KINDS.get(word.lower())
     if kind is None:
-        raise CommandError(f"{text}: no kind of resource is called {word!r}; there are {', '.join(sorted(KINDS))}")
+        raise OperationError(f"{text}: no kind of resource is called {word!r}; there are {', '.join(sorted(KINDS))}")
     if kind is ResourceKind.CLUSTER and not colon:
         return kind, PatternType.LITERAL, CLUSTER_NAME
     if not name:
-        raise CommandError(f"{text}: a resource has a name, such as {word}:flights, {word}:flights-* or {word}:*")
+        raise OperationError(f"{text}: a resource has a name, such as {word}:flights, {word}:flights-* or {word}:*")
     if name != WILDCARD and name.endswith(WILDCARD):
         return kind, PatternType.PREFIXED, name[:-1]
     return kind, PatternType.LITERAL, name
@@ -77,13 +77,13 @@ def operation_of(text: str) -> AclOperation | None:
     """Return an operation, None for all.
 
     Raises:
-        CommandError: there is none of that name.
+        OperationError: there is none of that name.
     """
     word = text.strip().lower().replace("_", "-")
     if word == ALL_WORD:
         return None
     if word not in OPERATIONS:
-        raise CommandError(f"no operation is called {text!r}; there are all, {', '.join(sorted(OPERATIONS))}")
+        raise OperationError(f"no operation is called {text!r}; there are all, {', '.join(sorted(OPERATIONS))}")
     return OPERATIONS[word]
 
 

@@ -9,12 +9,12 @@ from kio.schema.describe_acls.v3.request import DescribeAclsRequest
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
 
-from ottla.errors import CommandError
 from ottla_core.acl_filters import ANY, PatternFilter, operation_of
 from ottla_core.acls import ALL_OPERATIONS, AclBinding, PatternType, Permission, ResourceKind
+from ottla_operations.errors import OperationError
 
 if TYPE_CHECKING:
-    from ottla.cluster.cluster_admin import ClusterAdmin
+    from ottla_operations.cluster.cluster_admin import ClusterAdmin
 
 BINDINGS_AT_ONCE: Final = 500
 """Bindings that are created or deleted by one request."""
@@ -24,7 +24,7 @@ def all_bindings(admin: "ClusterAdmin") -> list[AclBinding]:
     """Return the bindings of a cluster.
 
     Raises:
-        CommandError: the cluster refuses, or has an element that this release does not know.
+        OperationError: the cluster refuses, or has an element that this release does not know.
     """
     response = admin.ask(
         DescribeAclsRequest(
@@ -38,7 +38,7 @@ def all_bindings(admin: "ClusterAdmin") -> list[AclBinding]:
         )
     )
     if response.error_code is not ErrorCode.none:
-        raise CommandError(_refusal(response.error_code, response.error_message))
+        raise OperationError(_refusal(response.error_code, response.error_message))
     try:
         return [
             AclBinding(
@@ -54,7 +54,7 @@ def all_bindings(admin: "ClusterAdmin") -> list[AclBinding]:
             for each in resource.acls
         ]
     except ValueError as error:
-        raise CommandError(
+        raise OperationError(
             f"the cluster has an access control list that this release does not know: {error}"
         ) from None
 
@@ -63,7 +63,7 @@ def create(admin: "ClusterAdmin", bindings: Iterable[AclBinding]) -> None:
     """Create bindings, denials first; those that are there stay.
 
     Raises:
-        CommandError: the cluster refuses one; others may have been created.
+        OperationError: the cluster refuses one; others may have been created.
     """
     for some in _chunks(sorted(bindings, key=lambda each: each.permission is Permission.ALLOW)):
         creations = tuple(
@@ -80,14 +80,14 @@ def create(admin: "ClusterAdmin", bindings: Iterable[AclBinding]) -> None:
         )
         for result in admin.ask(CreateAclsRequest(creations=creations)).results:
             if result.error_code is not ErrorCode.none:
-                raise CommandError(_refusal(result.error_code, result.error_message))
+                raise OperationError(_refusal(result.error_code, result.error_message))
 
 
 def delete(admin: "ClusterAdmin", bindings: Iterable[AclBinding]) -> list[AclBinding]:
     """Delete bindings, denials last; return those that were there.
 
     Raises:
-        CommandError: the cluster refuses; others may have been deleted.
+        OperationError: the cluster refuses; others may have been deleted.
     """
     found: list[AclBinding] = []
     for some in _chunks(sorted(bindings, key=lambda each: each.permission is Permission.DENY)):
@@ -106,7 +106,7 @@ def delete(admin: "ClusterAdmin", bindings: Iterable[AclBinding]) -> list[AclBin
         results = admin.ask(DeleteAclsRequest(filters=filters)).filter_results
         for binding, result in zip(some, results, strict=True):
             if result.error_code is not ErrorCode.none:
-                raise CommandError(_refusal(result.error_code, result.error_message))
+                raise OperationError(_refusal(result.error_code, result.error_message))
             if result.matching_acls:
                 found.append(binding)
     return found

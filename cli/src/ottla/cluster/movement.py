@@ -12,12 +12,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ottla.cluster.cluster_view import BrokerView, ClusterView, ConfigChange, Disks, Move, Outcomes, Replicas
 from ottla.cluster.interrupts import AT_ONCE
-from ottla.cluster.throttles import involved_brokers, throttle_removal, throttle_settings
-from ottla.errors import CommandError
-from ottla.output import counted, note
+from ottla.output import note
 from ottla_core.topic_partition import TopicPartition
+from ottla_operations.cluster.cluster_view import (
+    BrokerView,
+    ClusterView,
+    ConfigChange,
+    Disks,
+    Move,
+    Outcomes,
+    Replicas,
+)
+from ottla_operations.cluster.throttles import involved_brokers, throttle_removal, throttle_settings
+from ottla_operations.errors import OperationError
+from ottla_operations.quantities import counted
 
 POLL_S = 0.5
 REQUEST_PARTITIONS_MAX = 1000
@@ -112,7 +121,7 @@ class Movement:
         """Move everything, with or without a throttle, and have the preferred leaders elected.
 
         Raises:
-            CommandError: the cluster cannot be reached any more.
+            OperationError: the cluster cannot be reached any more.
         """
         with self._throttled(bytes_per_second):
             heard = 0
@@ -218,7 +227,7 @@ class Movement:
             brokers = involved_brokers(self._before, self._targets)
             try:
                 self._admin.alter_configs(throttle_removal(sorted(topics), brokers))
-            except CommandError as error:
+            except OperationError as error:
                 note(f"ottla: throttles were not removed; `ottla cluster reassign --verify` does it: {error}")
 
     def _elect_preferred(self, interrupts: Waiting) -> None:

@@ -4,9 +4,10 @@ import sys
 from types import TracebackType
 from typing import Self
 
-from ottla.cluster.cluster_view import Replicas, describe_replicas
-from ottla.output import human_bytes, note, progress_bar
+from ottla.output import note, progress_bar
 from ottla_core.topic_partition import TopicPartition
+from ottla_operations.cluster.cluster_view import Replicas, describe_replicas
+from ottla_operations.quantities import human_bytes
 
 
 class MovementDisplay:

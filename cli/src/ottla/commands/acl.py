@@ -7,9 +7,9 @@ import typer
 
 from ottla.cluster.cluster_connection import cluster_admin
 from ottla.confirmation import Yes, ask_at_terminal, ask_or_refuse
-from ottla.errors import CommandError
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
 from ottla.output import note, print_json, print_table
+from ottla_operations.errors import OperationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -186,7 +186,7 @@ def _text_of(file: Path) -> str:
     try:
         return typer.get_text_stream("stdin").read() if str(file) == "-" else file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"cannot read {file}: {error}") from None
+        raise OperationError(f"cannot read {file}: {error}") from None
 
 
 def _bindings(
@@ -198,7 +198,7 @@ def _bindings(
     permission = Permission.DENY if deny else Permission.ALLOW
     words = [word for word in operations.split(",") if word.strip()]
     if not words:
-        raise CommandError("no operation is named; read,write is an example")
+        raise OperationError("no operation is named; read,write is an example")
     return list(
         dict.fromkeys(
             binding_of(resource, principal, word, host=host, permission=permission)

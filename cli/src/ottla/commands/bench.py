@@ -7,11 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from ottla.commands.produce import Acks, Compression, producer_settings
-from ottla.errors import CommandError, UsageProblem
-from ottla.interruptible import interruptible
 from ottla.kafka_client import (
     BOOTSTRAP_DEFAULT,
-    REQUEST_TIMEOUT_S,
     Bootstrap,
     ClientProperties,
     Json,
@@ -19,13 +16,15 @@ from ottla.kafka_client import (
     close,
     consumer_client,
     partition_count,
-    plain_errors,
     producer_client,
-    topics_of,
 )
 from ottla.load.drivers import LoadResult, latency_load, publish_load, read_load
 from ottla.load.measurement import spread_of, throughput
-from ottla.output import human_bytes, note, print_json, print_table, progress_bar
+from ottla.output import note, print_json, print_table, progress_bar
+from ottla_operations.errors import OperationError, UsageProblem
+from ottla_operations.interruptible import interruptible
+from ottla_operations.kafka_access import REQUEST_TIMEOUT_S, plain_errors, topics_of
+from ottla_operations.quantities import human_bytes
 
 TOPIC_DEFAULT = "ottla-bench"
 LATENCY_TOPIC_DEFAULT = "ottla-bench-latency"
@@ -120,7 +119,7 @@ def consume(
                 available += end - first
             wanted = available if records is None else records
             if wanted == 0 or wanted > available:
-                raise CommandError(
+                raise OperationError(
                     f"topic {topic} holds {available:,} records; publish more with `ottla bench produce`"
                 )
             consumer.assign(assigned)

@@ -6,14 +6,15 @@ from typing import Annotated, Any
 import typer
 
 from ottla.cluster.cluster_connection import cluster_admin
-from ottla.cluster.cluster_view import ClusterView, describe_replicas
-from ottla.cluster.description import describe_cluster
 from ottla.confirmation import ask_at_terminal
-from ottla.errors import CommandError, UsageProblem
-from ottla.groups.partition_selection import BadSelection, parse_selection, selected_partitions
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
-from ottla.output import human_bytes, note, print_json, print_table
+from ottla.output import note, print_json, print_table
 from ottla_core.topic_partition import TopicPartition
+from ottla_operations.cluster.cluster_view import ClusterView, describe_replicas
+from ottla_operations.cluster.description import describe_cluster
+from ottla_operations.errors import OperationError, UsageProblem
+from ottla_operations.groups.partition_selection import BadSelection, parse_selection, selected_partitions
+from ottla_operations.quantities import human_bytes
 
 PARTITIONS_SHOWN_MAX = 50
 
@@ -110,7 +111,7 @@ def _select(chosen: Mapping[str, frozenset[int]], view: ClusterView) -> list[Top
     try:
         return [TopicPartition(*name) for name in selected_partitions(chosen, view.topics)]
     except BadSelection as error:
-        raise CommandError(str(error)) from None
+        raise OperationError(str(error)) from None
 
 
 def _print_cluster(document: dict[str, Any]) -> None:

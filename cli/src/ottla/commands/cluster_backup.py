@@ -12,9 +12,10 @@ import typer
 from ottla.commands.local_options import Directory
 from ottla.commands.recover_options import ClusterName, Config, DryRun, Etcd
 from ottla.confirmation import Yes, ask_or_refuse
-from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import Json
-from ottla.output import counted, note, print_json
+from ottla.output import note, print_json
+from ottla_operations.errors import OperationError, UsageProblem
+from ottla_operations.quantities import counted
 
 if TYPE_CHECKING:
     from ottla_core.cluster.etcd.client import EtcdClient
@@ -65,9 +66,9 @@ def backup(
     try:
         write_private(file, asyncio.run(read()))
     except NoState as error:
-        raise CommandError(str(error)) from None
+        raise OperationError(str(error)) from None
     except OttlaError as error:
-        raise CommandError(f"cannot read the cluster's state from etcd: {error}") from None
+        raise OperationError(f"cannot read the cluster's state from etcd: {error}") from None
     if as_json:
         print_json(summary)
     else:
@@ -105,7 +106,7 @@ def restore(
     try:
         plan = plan_recovery([], backups=[state], cluster_name=name, now_ms=time.time_ns() // 1_000_000)
     except OttlaError as error:
-        raise CommandError(f"cannot use the backup {file}: {error}") from None
+        raise OperationError(f"cannot use the backup {file}: {error}") from None
     keys = counted(len(state.entries), "key")
     note(f"{file}: cluster {state.cluster_name}, id {state.cluster_id}, {keys}, of {made}")
     note(f"- {OLDER_THAN_LOGS}")

@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 
 from ottla.cluster.cluster_connection import cluster_admin
-from ottla.cluster.features import (
+from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
+from ottla.output import note, print_json, print_table
+from ottla_operations.cluster.features import (
     FeatureView,
     UpdateType,
     check_known,
@@ -14,8 +16,6 @@ from ottla.cluster.features import (
     newest_levels,
     parse_levels,
 )
-from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
-from ottla.output import note, print_json, print_table
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Have the cluster check the update, and change nothing.")]
 

@@ -7,19 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.cluster.cluster_connection import cluster_admin
-from ottla.cluster.cluster_view import Replicas, describe_replicas, partition_sizes
-from ottla.cluster.description import describe_move
-from ottla.cluster.plan_summary import summarize
-from ottla.cluster.reassignment_plan import (
-    BadPlan,
-    Plan,
-    check_brokers,
-    check_distinct,
-    check_partitions,
-    parse_plan,
-    standing,
-)
-from ottla.cluster.throttles import throttle_removal
 from ottla.commands.cluster_movement import (
     carry_out,
     finish,
@@ -28,13 +15,26 @@ from ottla.commands.cluster_movement import (
 )
 from ottla.commands.movement_options import PARALLEL_DEFAULT, Parallel, Throttle
 from ottla.confirmation import Yes
-from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
 from ottla.output import note, print_json, print_table
 from ottla_core.topic_partition import TopicPartition
+from ottla_operations.cluster.cluster_view import Replicas, describe_replicas, partition_sizes
+from ottla_operations.cluster.description import describe_move
+from ottla_operations.cluster.plan_summary import summarize
+from ottla_operations.cluster.reassignment_plan import (
+    BadPlan,
+    Plan,
+    check_brokers,
+    check_distinct,
+    check_partitions,
+    parse_plan,
+    standing,
+)
+from ottla_operations.cluster.throttles import throttle_removal
+from ottla_operations.errors import OperationError, UsageProblem
 
 if TYPE_CHECKING:
-    from ottla.cluster.cluster_admin import ClusterAdmin
+    from ottla_operations.cluster.cluster_admin import ClusterAdmin
 
 PlanFile = Annotated[
     Path | None, typer.Argument(metavar="[PLAN]", help="A file as kafka-reassign-partitions takes it: JSON.")
@@ -107,12 +107,12 @@ def _carry_out(
         check_partitions(plan, view)
         check_brokers(plan, view)
     except BadPlan as error:
-        raise CommandError(f"the plan does not fit this cluster: {error}") from None
+        raise OperationError(f"the plan does not fit this cluster: {error}") from None
     sizes = partition_sizes(admin.disks(view.brokers.values()))
     targets = {name: target for name, target in plan.items() if view.partitions[name].replicas != target}
     moves = admin.moves()
     if busy := sorted(name for name in plan if name in moves):
-        raise CommandError(f"{busy[0]} is being moved already; wait, or cancel that with --cancel")
+        raise OperationError(f"{busy[0]} is being moved already; wait, or cancel that with --cancel")
     summary = summarize(view, targets, sizes)
     if not as_json and targets:
         show_plan(view, summary, sizes)
@@ -226,6 +226,6 @@ def _read_file(plan_file: Path) -> Plan:
         return parse_plan(plan_file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise CommandError(f"cannot read {plan_file}: {reason}") from None
+        raise OperationError(f"cannot read {plan_file}: {reason}") from None
     except BadPlan as error:
-        raise CommandError(f"{plan_file} is no plan: {error}") from None
+        raise OperationError(f"{plan_file} is no plan: {error}") from None

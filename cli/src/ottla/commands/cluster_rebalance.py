@@ -6,11 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.cluster.balance import NoRoom, plan_balance, plan_departure
 from ottla.cluster.cluster_connection import cluster_admin
-from ottla.cluster.cluster_view import ClusterView, Replicas, describe_replicas, partition_sizes
 from ottla.cluster.interrupts import Interrupts
-from ottla.cluster.plan_summary import summarize
 from ottla.commands.cluster_movement import (
     EXIT_INTERRUPTED,
     carry_out,
@@ -21,13 +18,17 @@ from ottla.commands.cluster_movement import (
 )
 from ottla.commands.movement_options import PARALLEL_DEFAULT, Parallel, Throttle
 from ottla.confirmation import Yes
-from ottla.errors import CommandError
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
-from ottla.output import counted, note, print_json
+from ottla.output import note, print_json
 from ottla_core.topic_partition import TopicPartition
+from ottla_operations.cluster.balance import NoRoom, plan_balance, plan_departure
+from ottla_operations.cluster.cluster_view import ClusterView, Replicas, describe_replicas, partition_sizes
+from ottla_operations.cluster.plan_summary import summarize
+from ottla_operations.errors import OperationError
+from ottla_operations.quantities import counted
 
 if TYPE_CHECKING:
-    from ottla.cluster.cluster_admin import ClusterAdmin
+    from ottla_operations.cluster.cluster_admin import ClusterAdmin
 
 DEPARTURE_ROUNDS_MAX = 5
 """Topics that are created while a broker is emptied may get replicas on it, so it is looked at again."""
@@ -135,7 +136,7 @@ def _empty(admin: "ClusterAdmin", broker: int, moved: list[str], how: Moving) ->
     """Move everything off a broker, and add what was moved; return whether that was agreed to.
 
     Raises:
-        CommandError: there is nowhere to move something to.
+        OperationError: there is nowhere to move something to.
         typer.Exit: not everything could be moved; that was told.
     """
     for attempt in range(DEPARTURE_ROUNDS_MAX):
@@ -158,7 +159,7 @@ def _empty(admin: "ClusterAdmin", broker: int, moved: list[str], how: Moving) ->
             finish(result, as_json=how.as_json)
             raise typer.Exit(1)
         moved += [str(name) for name in result.moved]
-    raise CommandError(f"broker {broker} gets new partitions all the time; keep new topics away, and try again")
+    raise OperationError(f"broker {broker} gets new partitions all the time; keep new topics away, and try again")
 
 
 def _plan_departure(
@@ -167,7 +168,7 @@ def _plan_departure(
     replicas = {name: partition.replicas for name, partition in view.partitions.items()}
     for name, partition in view.partitions.items():
         if partition.leader is None and broker in partition.replicas:
-            raise CommandError(
+            raise OperationError(
                 f"{name} is offline, so it cannot be copied off broker {broker}; bring back one of the brokers "
                 f"{describe_replicas(partition.replicas)}, or give it up with `ottla cluster elect-leaders --unclean`"
             )
@@ -176,7 +177,7 @@ def _plan_departure(
     except NoRoom as problem:
         topics = sorted({name.topic for name in problem.partitions})
         staying = len(view.racks.keys() - {broker})
-        raise CommandError(
+        raise OperationError(
             f"{', '.join(topics)} cannot do without broker {broker}: a partition has {problem.copies} replicas, and "
             f"{staying} brokers would be left; start another broker, or give these topics fewer replicas with "
             f"`ottla topic alter {' '.join(topics)} --replication-factor {staying}`"
@@ -187,7 +188,7 @@ def _check_known(view: ClusterView, broker: int, *, unregister: bool) -> None:
     if broker in view.brokers or any(broker in partition.replicas for partition in view.partitions.values()):
         return
     if not unregister:
-        raise CommandError(
+        raise OperationError(
             f"there is no broker {broker} in service, and no partition has a replica on it; "
             f"brokers are {describe_replicas(view.brokers)}"
         )
@@ -216,7 +217,7 @@ def _unregister_when_gone(admin: "ClusterAdmin", broker: int) -> None:
                 note(f"ottla: broker {broker} still runs and was not unregistered")
                 raise typer.Exit(EXIT_INTERRUPTED)
     if any(broker in partition.replicas for partition in view.partitions.values()):
-        raise CommandError(f"broker {broker} was given partitions before it stopped; decommission it again")
+        raise OperationError(f"broker {broker} was given partitions before it stopped; decommission it again")
     admin.unregister(broker)
 
 

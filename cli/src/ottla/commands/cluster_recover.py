@@ -12,9 +12,10 @@ import typer
 from ottla.commands.local_options import Directory
 from ottla.commands.recover_options import Backup, ClusterName, Config, DryRun, Etcd, WithoutBroker
 from ottla.confirmation import Yes, ask_or_refuse
-from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import Json
-from ottla.output import counted, note, print_json
+from ottla.output import note, print_json
+from ottla_operations.errors import OperationError, UsageProblem
+from ottla_operations.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,15 +141,15 @@ def local(
       ottla cluster recover local --dir /tmp/try --dry-run
     """
     from ottla.local.cluster_directory import ClusterDirectory, default_directory  # noqa: PLC0415
-    from ottla.local.process_identity import is_alive  # noqa: PLC0415
     from ottla.recover.etcd_access import local_etcd, local_report, set_etcd_aside  # noqa: PLC0415
     from ottla.recover.local_brokers import local_log_directories, name_of_cluster  # noqa: PLC0415
     from ottla.recover.running import carry_out  # noqa: PLC0415
+    from ottla_operations.local_clusters.process_identity import is_alive  # noqa: PLC0415
 
     where = ClusterDirectory(directory or default_directory())
     report = local_report(where)
     if is_alive(report.supervisor):
-        raise CommandError(f"the cluster in {where.path} runs; stop it with `ottla down --dir {where.path}`")
+        raise OperationError(f"the cluster in {where.path} runs; stop it with `ottla down --dir {where.path}`")
     given_up = set(without_broker or ())
     brokers = {each: paths for each, paths in local_log_directories(where, report).items() if each not in given_up}
     with ExitStack() as held:  # until the state is written: no broker may change what the plan goes by
@@ -173,9 +174,9 @@ def _inspected(directories: "Sequence[Path]", held: ExitStack) -> "BrokerFacts":
     try:
         return held.enter_context(inspected_broker(directories))
     except OttlaError as error:
-        raise CommandError(str(error)) from None
+        raise OperationError(str(error)) from None
     except OSError as error:
-        raise CommandError(f"cannot read {error.filename or directories[0]}: {error.strerror}") from None
+        raise OperationError(f"cannot read {error.filename or directories[0]}: {error.strerror}") from None
 
 
 def _planned(
@@ -197,7 +198,7 @@ def _planned(
             now_ms=time.time_ns() // 1_000_000,
         )
     except OttlaError as error:
-        raise CommandError(str(error)) from None
+        raise OperationError(str(error)) from None
 
 
 def _show(found: "RecoveryPlan", *, as_json: bool) -> None:

@@ -10,20 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ottla.cluster.cluster_connection import cluster_admin
-from ottla.cluster.cluster_view import CLIENT_METRICS_RESOURCE, ConfigChange
-from ottla.errors import UsageProblem
-from ottla.kafka_client import (
-    BOOTSTRAP_DEFAULT,
-    REQUEST_TIMEOUT_S,
-    Bootstrap,
-    ClientProperties,
-    Json,
-    admin_client,
-    parse_assignments,
-    plain_errors,
-)
+from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json, admin_client, parse_assignments
 from ottla.output import print_json, print_table
 from ottla.waiting_notice import told_when_slow
+from ottla_operations.cluster.cluster_view import CLIENT_METRICS_RESOURCE, ConfigChange
+from ottla_operations.errors import UsageProblem
+from ottla_operations.kafka_access import REQUEST_TIMEOUT_S, plain_errors
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import ConfigEntry, ConfigResource

@@ -9,7 +9,7 @@ import typer
 
 from ottla import completion
 from ottla.confirmation import Yes, ask_at_terminal
-from ottla.connect.connect_client import URL_DEFAULT, ConnectClient, Refused, Url, connector_path, plugin_path
+from ottla.connect.connect_client import URL_DEFAULT, Url
 from ottla.connect.connector_files import (
     INITIAL_STATES,
     BadConnectorFile,
@@ -17,11 +17,14 @@ from ottla.connect.connector_files import (
     parse_connectors,
     with_changes,
 )
-from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import Json, parse_assignments
-from ottla.output import counted, note, print_json, print_table
+from ottla.output import note, print_json, print_table
 from ottla.sequential_actions import do_each
-from ottla.url_redaction import without_login
+from ottla_operations.errors import OperationError, UsageProblem
+from ottla_operations.quantities import counted
+from ottla_operations.url_redaction import without_login
+from ottla_operations.workers.connect_client import ConnectClient, connector_path, plugin_path
+from ottla_operations.workers.worker_client import Refused
 
 STANDARD_INPUT = "-"
 
@@ -115,7 +118,7 @@ def validate(
 
 def _validate(client: ConnectClient, connector: ConnectorDescription) -> dict[str, Any]:
     if connector.plugin is None:
-        raise CommandError(f"{connector.name} has no connector.class; `ottla connect plugins` lists what there is")
+        raise OperationError(f"{connector.name} has no connector.class; `ottla connect plugins` lists what there is")
     path = plugin_path(connector.plugin, "config", "validate")
     document: dict[str, Any] = client.ask("PUT", path, {**connector.config, "name": connector.name})
     return document
@@ -200,7 +203,7 @@ def _read(
             found, name=name, settings=settings, initial_state=initial_state and initial_state.lower()
         )
     except BadConnectorFile as error:
-        raise CommandError(str(error)) from None
+        raise OperationError(str(error)) from None
 
 
 def _text_of(file: str) -> str:
@@ -208,6 +211,6 @@ def _text_of(file: str) -> str:
         raw = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
         return raw.decode("utf-8-sig")
     except OSError as error:
-        raise CommandError(f"cannot read {file}: {error.strerror}") from None
+        raise OperationError(f"cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise CommandError(f"cannot read {file}: it is no UTF-8") from None
+        raise OperationError(f"cannot read {file}: it is no UTF-8") from None

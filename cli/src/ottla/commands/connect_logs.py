@@ -6,11 +6,13 @@ from typing import Annotated
 import typer
 
 from ottla import completion
-from ottla.connect.connect_client import URL_DEFAULT, ConnectClient, Refused, Url, connector_path
+from ottla.connect.connect_client import URL_DEFAULT, Url
 from ottla.connect.log_following import new_lines
-from ottla.errors import UsageProblem
 from ottla.kafka_client import Json
 from ottla.output import note, print_json, write_result
+from ottla_operations.errors import UsageProblem
+from ottla_operations.workers.connect_client import ConnectClient, connector_path
+from ottla_operations.workers.worker_client import Refused
 
 FOLLOW_INTERVAL_S = 1.0
 FOLLOWED_LINES = 1000

@@ -9,12 +9,13 @@ import typer
 
 from ottla import completion
 from ottla.confirmation import Yes, ask_at_terminal
-from ottla.connect.connect_client import URL_DEFAULT, ConnectClient, Url, connector_path
+from ottla.connect.connect_client import URL_DEFAULT, Url
 from ottla.connect.offset_arguments import BadOffset, parse_offset_document, parse_sink_offsets
-from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import Json
 from ottla.output import print_json, print_table
-from ottla.url_redaction import without_login
+from ottla_operations.errors import OperationError, UsageProblem
+from ottla_operations.url_redaction import without_login
+from ottla_operations.workers.connect_client import ConnectClient, connector_path
 
 ConnectorName = Annotated[
     str, typer.Argument(metavar="NAME", autocompletion=completion.connectors, help="The connector.")
@@ -107,9 +108,9 @@ def _text_of(file: Path) -> str:
     try:
         return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     except OSError as error:
-        raise CommandError(f"cannot read {file}: {error.strerror}") from None
+        raise OperationError(f"cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise CommandError(f"cannot read {file}: it is no UTF-8") from None
+        raise OperationError(f"cannot read {file}: it is no UTF-8") from None
 
 
 def _compact(document: dict[str, Any] | None) -> str:

@@ -5,10 +5,11 @@ from typing import Annotated
 
 import typer
 
-from ottla.connect.connect_client import URL_DEFAULT, ConnectClient, Url, plugin_path
-from ottla.errors import UsageProblem
+from ottla.connect.connect_client import URL_DEFAULT, Url
 from ottla.kafka_client import Json
 from ottla.output import note, print_json, print_table
+from ottla_operations.errors import UsageProblem
+from ottla_operations.workers.connect_client import ConnectClient, plugin_path
 
 
 def plugins(

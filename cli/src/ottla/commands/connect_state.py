@@ -8,20 +8,21 @@ import typer
 
 from ottla import completion
 from ottla.commands.connect_definitions import ConnectorNames
-from ottla.connect.connect_client import URL_DEFAULT, ConnectClient, Url, connector_path, existing_names
-from ottla.connect.connector_problems import (
-    FAILED,
-    UNASSIGNED,
-    hindrances,
-    parts_of,
-    print_hindrances,
-    shown_state,
-    total,
-)
-from ottla.errors import UsageProblem
+from ottla.connect.connect_client import URL_DEFAULT, Url
 from ottla.kafka_client import Json
 from ottla.output import print_json, print_table
 from ottla.sequential_actions import do_each
+from ottla_operations.connect.connector_problems import (
+    FAILED,
+    UNASSIGNED,
+    hindrance_lines,
+    hindrances,
+    parts_of,
+    shown_state,
+    total,
+)
+from ottla_operations.errors import UsageProblem
+from ottla_operations.workers.connect_client import ConnectClient, connector_path, existing_names
 
 ASSIGNED_WITHIN_S: Final = 4.0
 """A connector that was just created has a worker within so long: nothing is wrong with it before."""
@@ -63,7 +64,8 @@ def list_(*, url: Url = URL_DEFAULT, as_json: Json = False) -> None:
                 for row in rows
             ],
         )
-        print_hindrances(statuses)
+        for line in hindrance_lines(statuses, time.time() * 1000):
+            print(line)
     if any(map(hindrances, statuses)):
         raise typer.Exit(1)
 
@@ -139,7 +141,8 @@ def status(
                 for part, each in parts_of(document)
             ],
         )
-        print_hindrances(documents)
+        for line in hindrance_lines(documents, time.time() * 1000):
+            print(line)
         for document in documents:
             for part, each in parts_of(document):
                 if trace := each.get("trace"):

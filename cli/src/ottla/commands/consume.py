@@ -13,7 +13,6 @@ import typer
 
 from ottla import completion
 from ottla.commands.record_formats import Formats, KeyFormat, RegistryProperties, SchemaRegistry, ValueFormat
-from ottla.errors import UsageProblem
 from ottla.groups.reading import GroupReading, Membership
 from ottla.kafka_client import (
     BOOTSTRAP_DEFAULT,
@@ -23,14 +22,15 @@ from ottla.kafka_client import (
     consumer_client,
     group_consumer_client,
     partition_count,
-    plain_errors,
 )
 from ottla.records.partition_reading import PrintRecords, Reading, chosen_partitions, to_record
-from ottla.records.record_filter import expression_filter, text_filter
-from ottla.records.record_line import Format, LineOptions, record_writer
 from ottla.records.record_printer import Layout, RecordPrinter
-from ottla.records.record_template import BadTemplate, is_template, template_writer
-from ottla.records.start_offset import Anchor, BadOffset, StartOffset, parse_start_offset
+from ottla_operations.errors import UsageProblem
+from ottla_operations.kafka_access import plain_errors
+from ottla_operations.records.record_filter import expression_filter, text_filter
+from ottla_operations.records.record_line import Format, LineOptions, record_writer
+from ottla_operations.records.record_template import BadTemplate, is_template, template_writer
+from ottla_operations.records.start_offset import Anchor, BadOffset, StartOffset, parse_start_offset
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message

@@ -52,9 +52,10 @@ def doctor(
 
       ottla doctor --bootstrap kafka-1:9092 --connect-url http://connect-1:8083 --etcd http://etcd-1:2379
     """
-    from ottla.doctor.findings import Harm  # noqa: PLC0415
-    from ottla.doctor.gathering import Addresses, gathered  # noqa: PLC0415 - needs Kafka's whole protocol
-    from ottla.doctor.rules import findings  # noqa: PLC0415
+    from ottla.doctor.local_gathering import gathered  # noqa: PLC0415 - needs Kafka's whole protocol
+    from ottla_operations.doctor.findings import Harm  # noqa: PLC0415
+    from ottla_operations.doctor.gathering import Addresses  # noqa: PLC0415 - needs Kafka's whole protocol
+    from ottla_operations.doctor.rules import findings  # noqa: PLC0415
 
     facts, silent = gathered(bootstrap, properties, directory, Addresses(connect_url, mirror_url, etcd))
     found = findings(facts)

@@ -8,28 +8,19 @@ import typer
 from ottla import completion
 from ottla.concurrent_actions import finish_each
 from ottla.confirmation import Yes, ask_at_terminal
-from ottla.groups.inspection import (
+from ottla.groups.asking import committed_offsets, describe_group, list_groups
+from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json, admin_client
+from ottla.output import note, print_json, print_table
+from ottla_operations.groups.inspection import (
     Group,
     Member,
     Partition,
-    committed_offsets,
-    describe_group,
     existing,
-    list_groups,
     log_offsets,
     partition_counts,
     partition_names,
 )
-from ottla.kafka_client import (
-    BOOTSTRAP_DEFAULT,
-    REQUEST_TIMEOUT_S,
-    Bootstrap,
-    ClientProperties,
-    Json,
-    admin_client,
-    plain_errors,
-)
-from ottla.output import note, print_json, print_table
+from ottla_operations.kafka_access import REQUEST_TIMEOUT_S, plain_errors
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

@@ -11,32 +11,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla import completion
-from ottla.errors import CommandError, UsageProblem
-from ottla.groups.duration import BadDuration, parse_duration_ms
-from ottla.groups.inspection import (
-    NoSuchGroup,
-    Partition,
-    committed_offsets,
-    describe_group,
-    existing,
-    log_offsets,
-    partition_counts,
-)
-from ottla.groups.offset_reset import NothingCommitted, PartitionOffsets, PlannedOffset, Reset, Target, plan_reset
-from ottla.groups.partition_selection import BadSelection, parse_selection, selected_partitions
-from ottla.kafka_client import (
-    BOOTSTRAP_DEFAULT,
-    REQUEST_TIMEOUT_S,
-    Bootstrap,
-    ClientProperties,
-    Json,
-    admin_client,
-    describe_error,
-    plain_errors,
-)
+from ottla.groups.asking import committed_offsets, describe_group
+from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json, admin_client
 from ottla.output import note, print_json, print_table
-from ottla.records.start_offset import parse_time_ms
 from ottla.waiting_notice import told_when_slow
+from ottla_operations.errors import OperationError, UsageProblem
+from ottla_operations.groups.duration import BadDuration, parse_duration_ms
+from ottla_operations.groups.inspection import NoSuchGroup, Partition, existing, log_offsets, partition_counts
+from ottla_operations.groups.offset_reset import (
+    NothingCommitted,
+    PartitionOffsets,
+    PlannedOffset,
+    Reset,
+    Target,
+    plan_reset,
+)
+from ottla_operations.groups.partition_selection import BadSelection, parse_selection, selected_partitions
+from ottla_operations.kafka_access import REQUEST_TIMEOUT_S, describe_error, plain_errors
+from ottla_operations.records.start_offset import parse_time_ms
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -102,7 +94,7 @@ def reset_offsets(
     client = admin_client(bootstrap, properties)
     has_members = _has_members(client, group, bootstrap, may_be_new=create)
     if has_members and execute:
-        raise CommandError(f"group {group} has members; stop them first")
+        raise OperationError(f"group {group} has members; stop them first")
     planned = _plan(client, group, chosen, reset, bootstrap)
     errors = _commit(client, group, planned, bootstrap) if execute else {}
     _report(group, planned, errors, executed=execute, as_json=as_json)
@@ -167,7 +159,7 @@ def _has_members(client: "AdminClient", group: str, bootstrap: str, *, may_be_ne
     except NoSuchGroup as error:
         if may_be_new:
             return False
-        raise CommandError(f"{error}; --create makes one that has offsets before its first member comes") from None
+        raise OperationError(f"{error}; --create makes one that has offsets before its first member comes") from None
 
 
 def _plan(
@@ -180,9 +172,9 @@ def _plan(
     try:
         partitions = selected_partitions(chosen, counts) if chosen else existing(committed, counts)
     except BadSelection as error:
-        raise CommandError(str(error)) from None
+        raise OperationError(str(error)) from None
     if not partitions:
-        raise CommandError(f"group {group} has committed no offsets; name its topics with --topic")
+        raise OperationError(f"group {group} has committed no offsets; name its topics with --topic")
     # The library's own constructors of these are not typed.
     first = log_offsets(client, partitions, OffsetSpec.earliest(), bootstrap)  # type: ignore[no-untyped-call]
     end = log_offsets(client, partitions, OffsetSpec.latest(), bootstrap)  # type: ignore[no-untyped-call]
@@ -191,7 +183,7 @@ def _plan(
         spec = OffsetSpec.for_timestamp(reset.number)
         at_time = log_offsets(client, partitions, spec, bootstrap)
     if gone := [f"{topic}-{number}" for topic, number in partitions if (topic, number) not in first.keys() & end]:
-        raise CommandError(f"the cluster does not tell the offsets of {', '.join(gone)}")
+        raise OperationError(f"the cluster does not tell the offsets of {', '.join(gone)}")
     known = [
         PartitionOffsets(
             topic=each[0],
@@ -206,7 +198,7 @@ def _plan(
     try:
         return plan_reset(reset, known)
     except NothingCommitted as error:
-        raise CommandError(str(error)) from None
+        raise OperationError(str(error)) from None
 
 
 def _commit(

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 import typer
 
 from ottla.commands.local_options import Directory
-from ottla.errors import CommandError
 from ottla.kafka_client import Json
 from ottla.local.cluster_directory import ClusterDirectory, default_directory
-from ottla.local.cluster_report import ClusterReport
-from ottla.local.disk_space import disk_space
 from ottla.local.report_display import StartDisplay, print_report, print_report_json, shown_settings
 from ottla.local.shutdown import bring_down, look_at
 from ottla.output import print_json
+from ottla_operations.errors import OperationError
+from ottla_operations.local_clusters.cluster_report import ClusterReport
+from ottla_operations.local_clusters.disk_space import disk_space
 
 if TYPE_CHECKING:
     from ottla.local.partition_health import PartitionHealth
@@ -81,7 +81,7 @@ def _look_at(directory: Path | None) -> ClusterReport:
     found = ClusterDirectory(directory or default_directory())
     report = look_at(found)
     if report is None:
-        raise CommandError(
+        raise OperationError(
             f"there is no cluster in {found.path}; start one with `ottla up`, or name another with --dir"
         )
     return report

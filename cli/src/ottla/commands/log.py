@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.errors import CommandError
 from ottla.output import note, write_result
-from ottla.records.field_codec import bytes_field
+from ottla_operations.errors import OperationError
+from ottla_operations.records.field_codec import bytes_field
 
 if TYPE_CHECKING:
     from ottla_broker.log.directories.dump import DumpRow
@@ -69,17 +69,17 @@ def _files_of(paths: Sequence[Path]) -> Iterator[Path]:
     """Yield the files named, and of each directory named those that belong to a log.
 
     Raises:
-        CommandError: a path is not there, or a directory holds no such file.
+        OperationError: a path is not there, or a directory holds no such file.
     """
     for path in paths:
         if not path.exists():
-            raise CommandError(f"there is no file {path}")
+            raise OperationError(f"there is no file {path}")
         if not path.is_dir():
             yield path
             continue
         found = sorted(each for each in path.iterdir() if each.is_file() and is_log_file(each))
         if not found:
-            raise CommandError(f"{path} holds no file of a log; name a partition's directory, such as flights-0")
+            raise OperationError(f"{path} holds no file of a log; name a partition's directory, such as flights-0")
         yield from found
 
 
@@ -95,9 +95,9 @@ def _rows_of(file: Path, *, records: bool) -> "Iterator[DumpRow]":
     try:
         yield from dump_file(file, records=records)
     except KafkaError as error:
-        raise CommandError(error.message) from None
+        raise OperationError(error.message) from None
     except OSError as error:
-        raise CommandError(f"cannot read {file}: {error.strerror}") from None
+        raise OperationError(f"cannot read {file}: {error.strerror}") from None
 
 
 def _json_line(file: Path, row: "DumpRow") -> bytes:

@@ -12,8 +12,8 @@ import typer
 
 from ottla import completion
 from ottla.commands.local_options import Directory
-from ottla.errors import CommandError, UsageProblem
 from ottla.output import write_result
+from ottla_operations.errors import OperationError, UsageProblem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,8 +97,8 @@ def logs(
 
 
 def _begin(text: str) -> datetime:
-    from ottla.groups.duration import BadDuration, parse_duration_ms  # noqa: PLC0415
-    from ottla.records.start_offset import parse_time_ms  # noqa: PLC0415
+    from ottla_operations.groups.duration import BadDuration, parse_duration_ms  # noqa: PLC0415
+    from ottla_operations.records.start_offset import parse_time_ms  # noqa: PLC0415
 
     time_ms = parse_time_ms(text)
     if time_ms is None:
@@ -116,10 +116,12 @@ def _chosen(folder: "Path", wanted: "Sequence[str]") -> list[str]:
 
     there = processes_of(folder)
     if not there:
-        raise CommandError(f"there are no logs in {folder}; start a cluster with `ottla up`, or name one with --dir")
+        raise OperationError(
+            f"there are no logs in {folder}; start a cluster with `ottla up`, or name one with --dir"
+        )
     missing = [name for name in wanted if not any(is_chosen(process, [name]) for process in there)]
     if missing:
-        raise CommandError(f"{missing[0]} has no log in {folder}; there are {', '.join(there)}")
+        raise OperationError(f"{missing[0]} has no log in {folder}; there are {', '.join(there)}")
     return [process for process in there if is_chosen(process, wanted)]
 
 

@@ -5,14 +5,15 @@ from typing import Annotated, Any
 import typer
 
 from ottla.confirmation import Yes, ask_at_terminal
-from ottla.errors import UsageProblem
 from ottla.kafka_client import Json, parse_assignments
 from ottla.mirror.first_copy_progress import watch_until_copied
-from ottla.mirror.mirror_client import URL_DEFAULT, FlowNames, MirrorClient, MirrorUrl, aliases_of, flow_path
+from ottla.mirror.mirror_client import URL_DEFAULT, FlowNames, MirrorUrl
 from ottla.mirror.rate import in_words, parse_rate
 from ottla.output import note, print_json
 from ottla.sequential_actions import do_each
-from ottla.url_redaction import without_login
+from ottla_operations.errors import UsageProblem
+from ottla_operations.url_redaction import without_login
+from ottla_operations.workers.mirror_client import MirrorClient, aliases_of, flow_path
 
 
 def create(

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 import typer
 
 from ottla.confirmation import Yes, ask_at_terminal, ask_or_refuse
-from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
 from ottla.mirror.link_requests import LinkName, LinkNames, link_admin, link_property_settings, status_of_links
 from ottla.mirror.rate import in_words, parse_rate
 from ottla.output import note, print_json, print_table
 from ottla.sequential_actions import do_each
+from ottla_operations.errors import OperationError, UsageProblem
 
 
 def pause(
@@ -195,7 +195,7 @@ def delete(
         admin.ask(delete_link(name))
         return "deleted"
 
-    do_each(names, delete_one, "deleted", as_json=as_json, kind="link", refusal=CommandError)
+    do_each(names, delete_one, "deleted", as_json=as_json, kind="link", refusal=OperationError)
 
 
 def _alter(
@@ -216,7 +216,7 @@ def _alter(
         admin.ask(alter_link(LinkChange(name=name, **change)))
         return done
 
-    do_each(names, alter_one, done, as_json=as_json, kind="link", refusal=CommandError)
+    do_each(names, alter_one, done, as_json=as_json, kind="link", refusal=OperationError)
 
 
 def _or_unknown(number: object) -> str:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.errors import CommandError
 from ottla.kafka_client import (
     BOOTSTRAP_DEFAULT,
     Bootstrap,
@@ -29,11 +28,12 @@ from ottla.mirror.link_requests import (
     watch_until_here,
 )
 from ottla.output import note, print_json, print_table
+from ottla_operations.errors import OperationError
 
 if TYPE_CHECKING:
-    from ottla.mirror.link_admin import LinkAdmin
     from ottla.mirror.link_source import LinkSource
     from ottla_core.cluster.controller_rpc.link_api import DescribedLink, LinkKeeping, PartitionStatus
+    from ottla_operations.links.link_admin import LinkAdmin
 
 PROBLEMS_SHOWN_MAX = 50
 
@@ -137,7 +137,7 @@ def refresh(
     keepings = kept_now(admin, [name])
     described = described_links(admin, [name])[0]
     if not keepings:
-        raise CommandError(f"no broker keeps {name} in step at the moment")
+        raise OperationError(f"no broker keeps {name} in step at the moment")
     (keeping,) = keepings
     grown = [
         (each.name, before.get(each.name))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.confirmation import Yes, ask_or_refuse
-from ottla.errors import CommandError
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json, client_config
 from ottla.mirror.link_requests import (
     LinkName,
@@ -18,6 +17,7 @@ from ottla.mirror.link_requests import (
     watch_until_here,
 )
 from ottla.output import note, print_json, print_table
+from ottla_operations.errors import OperationError
 
 if TYPE_CHECKING:
     from ottla.mirror.diverged_tails import Tail
@@ -56,7 +56,7 @@ def reverse(
     admin = link_admin(bootstrap, properties)
     link, found = link_and_source(name, source, topics, source_properties)
     if not found.topics:
-        raise CommandError("the source cluster has no such topics")
+        raise OperationError("the source cluster has no such topics")
     tails = _tails(link, found, bootstrap, properties)
     if not as_json:
         _print_tails(tails)
@@ -93,7 +93,7 @@ def _tails(link: "Link", found: "LinkSource", bootstrap: str, properties: Sequen
     try:
         return asyncio.run(find_tails(there, here, [each.name for each in found.topics]))
     except OttlaError as error:
-        raise CommandError(str(error)) from None
+        raise OperationError(str(error)) from None
 
 
 def _print_tails(tails: "Sequence[Tail]") -> None:

@@ -8,16 +8,10 @@ import typer
 from ottla.kafka_client import Json
 from ottla.mirror.duration_text import duration_text
 from ottla.mirror.first_copy_progress import watch_until_copied
-from ottla.mirror.mirror_client import (
-    URL_DEFAULT,
-    FlowsOrAll,
-    MirrorClient,
-    MirrorUrl,
-    existing_flows,
-    flow_path,
-    wait_for_worker,
-)
-from ottla.output import counted, human_bytes, print_json, print_table
+from ottla.mirror.mirror_client import URL_DEFAULT, FlowsOrAll, MirrorUrl, wait_for_worker
+from ottla.output import print_json, print_table
+from ottla_operations.quantities import counted, human_bytes
+from ottla_operations.workers.mirror_client import MirrorClient, existing_flows, flow_path
 
 BAD_STATES = frozenset({"DEGRADED", "FAILED"})
 BAD_PARTITIONS = frozenset({"HALTED", "WAITING", "UNASSIGNED"})

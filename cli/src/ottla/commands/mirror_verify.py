@@ -6,19 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.errors import CommandError, UsageProblem
-from ottla.kafka_client import (
-    BOOTSTRAP_DEFAULT,
-    Bootstrap,
-    ClientProperties,
-    Json,
-    check_reachable,
-    check_settings,
-    client_config,
-)
+from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json, client_config
 from ottla.mirror.cluster_arguments import SourceAddress, SourceProfile, SourceProperties, reader_of, source_config
 from ottla.mirror.duration_text import duration_text
-from ottla.output import ProgressBar, counted, human_bytes, note, print_json, print_table, progress_bar
+from ottla.output import ProgressBar, note, print_json, print_table, progress_bar
+from ottla_operations.errors import OperationError, UsageProblem
+from ottla_operations.kafka_access import check_reachable, check_settings
+from ottla_operations.quantities import counted, human_bytes
 
 if TYPE_CHECKING:
     from ottla.mirror.cluster_reader import ClusterReader
@@ -110,7 +104,7 @@ async def _verified(
                 found = await source.topics()
                 topics = {name: found[name] for name in chosen_topics(found, patterns)}
                 if not topics:
-                    raise CommandError("the source cluster has no such topics")
+                    raise OperationError("the source cluster has no such topics")
                 verification = Verification(source, target, rules, display.advance)
                 outcomes = await verification.prepare(topics, naming)
                 display.begin(verification.offsets_total)
@@ -118,7 +112,7 @@ async def _verified(
         except BadPattern as error:
             raise UsageProblem(str(error)) from None
         except OttlaError as error:
-            raise CommandError(str(error)) from None
+            raise OperationError(str(error)) from None
     return sorted(outcomes, key=lambda each: (each.topic, each.partition))
 
 

@@ -16,25 +16,24 @@ import typer
 
 from ottla import completion
 from ottla.commands.record_formats import Formats, KeyFormat, RegistryProperties, SchemaRegistry, ValueFormat
-from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import (
     BOOTSTRAP_DEFAULT,
-    REQUEST_TIMEOUT_S,
     Bootstrap,
     ClientProperties,
     Json,
     admin_client,
     client_config,
-    describe_error,
     partition_count,
-    plain_errors,
     producer_client,
 )
-from ottla.output import counted, note, print_json, progress_bar
+from ottla.output import note, print_json, progress_bar
 from ottla.records.publication import UNSET_PARTITION, Publication
-from ottla.records.record_line import BadLine, Format, LineOptions, record_reader
 from ottla.records.stalled_publishing import StalledPublishing, why_nothing_is_acknowledged
 from ottla.waiting_notice import told_when_slow
+from ottla_operations.errors import OperationError, UsageProblem
+from ottla_operations.kafka_access import REQUEST_TIMEOUT_S, describe_error, plain_errors
+from ottla_operations.quantities import counted
+from ottla_operations.records.record_line import BadLine, Format, LineOptions, record_reader
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
@@ -180,7 +179,7 @@ def _see_to_topic(topic: str, bootstrap: str, properties: Sequence[str] | None, 
     """See that a topic is there, and create it if that is wanted; a producer's first question could do so unasked.
 
     Raises:
-        CommandError: there is no such topic, and it is not to be created, or cannot be.
+        OperationError: there is no such topic, and it is not to be created, or cannot be.
     """
     from confluent_kafka import KafkaError, KafkaException, TopicCollection  # noqa: PLC0415
     from confluent_kafka.admin import NewTopic  # noqa: PLC0415
@@ -199,7 +198,7 @@ def _see_to_topic(topic: str, bootstrap: str, properties: Sequence[str] | None, 
     except KafkaException as exception:
         reason = exception.args[0]
         if reason.code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise CommandError(f"topic {topic} was not created: {describe_error(reason, bootstrap)}") from None
+            raise OperationError(f"topic {topic} was not created: {describe_error(reason, bootstrap)}") from None
     else:
         note(f"created {topic}")
 
@@ -219,7 +218,9 @@ def _is_missing(described: Any) -> bool:
 def _ask_for_creation(topic: str) -> None:
     is_person = sys.stdin.isatty() and sys.stderr.isatty()
     if not is_person or not typer.confirm(f"There is no topic {topic}. Create it?", err=True):
-        raise CommandError(f"there is no topic {topic}; create it with `ottla topic create {topic}`, or add --create")
+        raise OperationError(
+            f"there is no topic {topic}; create it with `ottla topic create {topic}`, or add --create"
+        )
 
 
 def _line_options(
@@ -252,22 +253,22 @@ def _chosen_partition(producer: "Producer", topic: str, partition: int | None, b
     """Return the partition that was chosen, or `UNSET_PARTITION`.
 
     Raises:
-        CommandError: the topic has no such partition, or is not there in time.
+        OperationError: the topic has no such partition, or is not there in time.
     """
     count = partition_count(producer, topic, bootstrap, creation_wait_s=CREATION_WAIT_S)
     if partition is not None and partition >= count:
-        raise CommandError(f"topic {topic} has no partition {partition}; its partitions are 0 to {count - 1}")
+        raise OperationError(f"topic {topic} has no partition {partition}; its partitions are 0 to {count - 1}")
     return UNSET_PARTITION if partition is None else partition
 
 
-def _publish_files(publication: Publication, files: Sequence[Path], options: LineOptions) -> CommandError | None:
+def _publish_files(publication: Publication, files: Sequence[Path], options: LineOptions) -> OperationError | None:
     """Publish all lines and wait for their fates; return what ended the input early, as the lines before it count."""
-    problem: CommandError | None = None
+    problem: OperationError | None = None
     try:
         try:
             with ExitStack() as opened:
                 _publish_all(publication, _input_lines(files, opened), options)
-        except CommandError as error:  # the lines before it are under way
+        except OperationError as error:  # the lines before it are under way
             problem = error
         publication.finish()
     except KeyboardInterrupt:
@@ -282,7 +283,7 @@ def _input_lines(files: Sequence[Path], opened: ExitStack) -> Iterator[bytes]:
         try:
             stream: BinaryIO = opened.enter_context(file.open("rb"))
         except OSError as error:
-            raise CommandError(f"cannot read {file}: {error.strerror}") from None
+            raise OperationError(f"cannot read {file}: {error.strerror}") from None
         yield from _without_ends(stream)
 
 

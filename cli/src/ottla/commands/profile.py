@@ -6,13 +6,13 @@ from typing import Annotated, Any
 import typer
 
 from ottla import completion
-from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import ClientProperties, Json, parse_assignments
 from ottla.output import note, print_json, print_table
 from ottla.profiles.profile import BadProfile, Profile, check, check_name
 from ottla.profiles.profile_choice import profile_named
 from ottla.profiles.profile_store import Profiles, profiles_file, read_profiles, write_profiles
 from ottla.registry_url import registry_url
+from ottla_operations.errors import OperationError, UsageProblem
 from ottla_sdk.kafka.secret_settings import is_secret_setting
 
 ProfileName = Annotated[str, typer.Argument(metavar="NAME", autocompletion=completion.profiles, help="The profile.")]
@@ -73,7 +73,7 @@ def create(
     except BadProfile as problem:
         raise UsageProblem(str(problem)) from None
     if name in profiles.by_name and not replace:
-        raise CommandError(f"there is a profile {name} already; --replace writes over it")
+        raise OperationError(f"there is a profile {name} already; --replace writes over it")
     write_profiles(Profiles(name if use else profiles.current, {**profiles.by_name, name: profile}))
     if as_json:
         print_json(_document(name, profile, is_current=use or profiles.current == name))
@@ -158,7 +158,7 @@ def show(
     """
     found = profile_named(name)
     if found is None:
-        raise CommandError("no profile is in use; `ottla profile list` shows those that there are")
+        raise OperationError("no profile is in use; `ottla profile list` shows those that there are")
     document = _document(found[0], found[1], is_current=read_profiles().current == found[0])
     if as_json:
         print_json(document)

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ottla.cluster.cluster_connection import cluster_admin
-from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
 from ottla.output import note, print_json, print_table
+from ottla_operations.errors import OperationError, UsageProblem
 
 if TYPE_CHECKING:
     from ottla.quotas.client_quotas import Entity
@@ -107,9 +107,9 @@ def remove(
     with cluster_admin(bootstrap, properties) as admin:
         known = quotas_of(admin).get(entity, {})
     if missing := [name for name in names or [] if name not in known]:
-        raise CommandError(f"{shown(entity)} has no {missing[0]}; `ottla quota list` shows what there is")
+        raise OperationError(f"{shown(entity)} has no {missing[0]}; `ottla quota list` shows what there is")
     if not known:
-        raise CommandError(f"{shown(entity)} has no quotas; `ottla quota list` shows what there is")
+        raise OperationError(f"{shown(entity)} has no quotas; `ottla quota list` shows what there is")
     _change(entity, dict.fromkeys(names or known), bootstrap, properties, as_json=as_json)
 
 

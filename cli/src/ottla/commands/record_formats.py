@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.errors import UsageProblem
 from ottla.kafka_client import parse_assignments
 from ottla.profiles.profile_choice import VARIABLES, registry_settings, typed_settings
-from ottla.records.field_codec import OF_REGISTRY, FieldCodec, FieldFormat, plain_codec
 from ottla.registry_url import registry_url
+from ottla_operations.errors import UsageProblem
+from ottla_operations.records.field_codec import OF_REGISTRY, FieldCodec, FieldFormat, plain_codec
 
 if TYPE_CHECKING:
-    from ottla.schemas.registry import Registry
+    from ottla_operations.schemas.registry import Registry
 
 _KINDS = "text, raw, base64, hex, json, int16/32/64, float32/64; avro, json-schema, protobuf or schema (any of these)"
 
@@ -70,11 +70,11 @@ class Formats:
         """Return the codec that shows a field, ``key`` or ``value``."""
         format_ = self._formats[field]
         if format_ is None and self._url is not None:
-            from ottla.schemas.schema_codec import DetectingCodec  # noqa: PLC0415 - needed with a registry only
+            from ottla_operations.schemas.schema_codec import DetectingCodec  # noqa: PLC0415 - needed with a registry only
 
             return DetectingCodec(self._registry)
         if format_ in OF_REGISTRY:
-            from ottla.schemas.schema_codec import SchemaCodec  # noqa: PLC0415
+            from ottla_operations.schemas.schema_codec import SchemaCodec  # noqa: PLC0415
 
             return SchemaCodec(self._registry(), format_)
         return plain_codec(format_ or FieldFormat.TEXT)
@@ -86,11 +86,11 @@ class Formats:
         text by mistake where everything else has a schema.
 
         Raises:
-            CommandError: the registry cannot be asked, or lacks a subject that is needed.
+            OperationError: the registry cannot be asked, or lacks a subject that is needed.
         """
         format_ = self._formats[field]
         if format_ in OF_REGISTRY or (format_ is None and self._url is not None):
-            from ottla.schemas.schema_codec import SchemaCodec  # noqa: PLC0415
+            from ottla_operations.schemas.schema_codec import SchemaCodec  # noqa: PLC0415
 
             subject = f"{topic}-{field}"
             if format_ is not None or self._registry().newest(subject) is not None:
@@ -99,7 +99,7 @@ class Formats:
 
     def _registry(self) -> "Registry":
         if self._made is None:
-            from ottla.schemas.registry import Registry  # noqa: PLC0415
+            from ottla_operations.schemas.registry import Registry  # noqa: PLC0415
 
             assert self._url is not None
             typed = typed_settings(self._properties, "--registry-property")

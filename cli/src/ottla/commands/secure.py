@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.errors import UsageProblem
 from ottla.kafka_client import Json
 from ottla.output import note, print_json, print_table
+from ottla_operations.errors import UsageProblem
 
 if TYPE_CHECKING:
     from ottla.secure.certificate_folder import CertificateFolder

@@ -9,19 +9,10 @@ from ottla import completion
 from ottla.commands.movement_options import PARALLEL_DEFAULT, Parallel, Throttle
 from ottla.concurrent_actions import finish_each
 from ottla.confirmation import Yes, ask_at_terminal
-from ottla.errors import CommandError, UsageProblem
-from ottla.kafka_client import (
-    BOOTSTRAP_DEFAULT,
-    REQUEST_TIMEOUT_S,
-    Bootstrap,
-    ClientProperties,
-    Json,
-    admin_client,
-    parse_assignments,
-    plain_errors,
-    topics_of,
-)
+from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json, admin_client, parse_assignments
 from ottla.output import print_json, print_table
+from ottla_operations.errors import OperationError, UsageProblem
+from ottla_operations.kafka_access import REQUEST_TIMEOUT_S, plain_errors, topics_of
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, TopicMetadata
@@ -130,7 +121,7 @@ def describe(
         found = topics_of(client)
     missing = [name for name in topics if name not in found]
     if missing:
-        raise CommandError(f"there is no topic {', '.join(missing)}")
+        raise OperationError(f"there is no topic {', '.join(missing)}")
     documents: list[dict[str, Any]] = [
         {"topic": name, "partitions": _partitions(client, name, found[name], bootstrap)} for name in topics
     ]

@@ -3,9 +3,6 @@
 from collections.abc import Iterable, Sequence
 
 from ottla.cluster.cluster_connection import cluster_admin
-from ottla.cluster.cluster_view import ClusterView, partition_sizes
-from ottla.cluster.plan_summary import summarize
-from ottla.cluster.replication_factor import TooFewBrokers, plan_replication_factor
 from ottla.commands.cluster_movement import (
     carry_out,
     check_nothing_moves,
@@ -13,9 +10,13 @@ from ottla.commands.cluster_movement import (
     is_agreed,
     show_plan,
 )
-from ottla.errors import CommandError
-from ottla.output import counted, note, print_json
+from ottla.output import note, print_json
 from ottla_core.topic_partition import TopicPartition
+from ottla_operations.cluster.cluster_view import ClusterView, partition_sizes
+from ottla_operations.cluster.plan_summary import summarize
+from ottla_operations.cluster.replication_factor import TooFewBrokers, plan_replication_factor
+from ottla_operations.errors import OperationError
+from ottla_operations.quantities import counted
 
 
 def alter_replication_factor(
@@ -33,7 +34,7 @@ def alter_replication_factor(
     """Give topics another number of replicas, after showing what that takes; None stands for all topics.
 
     Raises:
-        CommandError: a topic is not there, or there are fewer brokers than that.
+        OperationError: a topic is not there, or there are fewer brokers than that.
         typer.Exit: not everything was moved; that was told.
     """
     with cluster_admin(bootstrap, properties) as admin:
@@ -44,7 +45,7 @@ def alter_replication_factor(
         try:
             targets = plan_replication_factor(factor, chosen, view.racks, view.partitions, sizes)
         except TooFewBrokers as problem:
-            raise CommandError(str(problem)) from None
+            raise OperationError(str(problem)) from None
         summary = summarize(view, targets, sizes)
         if not as_json:
             if not targets:
@@ -65,7 +66,7 @@ def _chosen(view: ClusterView, topics: Sequence[str] | None) -> list[TopicPartit
         return list(view.partitions)
     missing = [topic for topic in topics if topic not in view.topics]
     if missing:
-        raise CommandError(f"there is no topic {', '.join(missing)}")
+        raise OperationError(f"there is no topic {', '.join(missing)}")
     return [name for name in view.partitions if name.topic in topics]
 
 

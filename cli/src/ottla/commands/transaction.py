@@ -7,11 +7,11 @@ import typer
 
 from ottla.cluster.cluster_connection import cluster_admin
 from ottla.confirmation import Yes, ask_at_terminal
-from ottla.errors import CommandError, UsageProblem
-from ottla.groups.duration import BadDuration, parse_duration_ms
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
 from ottla.output import note, print_json, print_table
 from ottla_core.topic_partition import TopicPartition
+from ottla_operations.errors import OperationError, UsageProblem
+from ottla_operations.groups.duration import BadDuration, parse_duration_ms
 
 TIMEOUT_MAX = "15m"
 """What `transaction.max.timeout.ms` is unless it is set."""
@@ -43,7 +43,7 @@ def list_(
 
       ottla transaction list --state Ongoing --longer-than 5m --json
     """
-    from ottla.transactions.transaction_admin import list_transactions  # noqa: PLC0415
+    from ottla_operations.transactions.transaction_admin import list_transactions  # noqa: PLC0415
 
     longer_than_ms = -1 if longer_than is None else _duration_ms(longer_than)
     with cluster_admin(bootstrap, properties) as admin:
@@ -85,7 +85,7 @@ def describe(
 
       ottla transaction describe billing-1
     """
-    from ottla.transactions.transaction_admin import describe_transactions  # noqa: PLC0415
+    from ottla_operations.transactions.transaction_admin import describe_transactions  # noqa: PLC0415
 
     with cluster_admin(bootstrap, properties) as admin:
         views = describe_transactions(admin, admin.view(), list(dict.fromkeys(transactional_ids)))
@@ -118,7 +118,7 @@ def describe(
             ],
         )  # fmt: skip
     if missing:
-        raise CommandError(f"no coordinator knows {', '.join(missing)}")
+        raise OperationError(f"no coordinator knows {', '.join(missing)}")
 
 
 def find_hanging(
@@ -146,13 +146,13 @@ def find_hanging(
 
       ottla transaction find-hanging --topic flights --max-timeout 1h
     """
-    from ottla.transactions.transaction_admin import hanging_transactions  # noqa: PLC0415
+    from ottla_operations.transactions.transaction_admin import hanging_transactions  # noqa: PLC0415
 
     timeout_max_ms = _duration_ms(timeout_max)
     with cluster_admin(bootstrap, properties) as admin:
         view = admin.view()
         if absent := [each for each in topics or () if each not in view.topics]:
-            raise CommandError(f"there is no topic {', '.join(absent)}")
+            raise OperationError(f"there is no topic {', '.join(absent)}")
         partitions = [each for each in view.partitions if not topics or each.topic in topics]
         found = hanging_transactions(admin, view, partitions, timeout_max_ms=timeout_max_ms)
     rows = [
@@ -200,16 +200,18 @@ def abort(
 
       ottla transaction abort flights 3 --start-offset 1200
     """
-    from ottla.transactions.transaction_admin import end_transaction, open_transactions  # noqa: PLC0415
+    from ottla_operations.transactions.transaction_admin import end_transaction, open_transactions  # noqa: PLC0415
 
     name = TopicPartition(topic, partition)
     with cluster_admin(bootstrap, properties) as admin:
         view = admin.view()
         if name not in view.partitions:
-            raise CommandError(f"there is no partition {topic}-{partition}")
+            raise OperationError(f"there is no partition {topic}-{partition}")
         found = [each for each in open_transactions(admin, view, [name]) if each.start_offset == start_offset]
         if not found:
-            raise CommandError(f"no transaction is open in {topic}-{partition} that begins at offset {start_offset}")
+            raise OperationError(
+                f"no transaction is open in {topic}-{partition} that begins at offset {start_offset}"
+            )
         (one,) = found
         ask_at_terminal(
             f"Abort the transaction of producer {one.producer_id} in {topic}-{partition}, last written to at"

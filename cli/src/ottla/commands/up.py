@@ -26,18 +26,18 @@ from ottla.commands.local_options import (
     Settings,
     Unset,
 )
-from ottla.errors import UsageProblem
 from ottla.kafka_client import Json
 from ottla.local.report_display import StartDisplay, print_report, print_report_json
 from ottla.output import note
+from ottla_operations.errors import UsageProblem
 
 if TYPE_CHECKING:
     import asyncio
 
-    from ottla.local.cluster_report import ClusterReport
     from ottla.local.launch_options import LaunchOptions
     from ottla.local.settings import Setting
     from ottla.local.supervisor import StopSignal
+    from ottla_operations.local_clusters.cluster_report import ClusterReport
 
 EXIT_INTERRUPTED = 130
 

@@ -8,9 +8,9 @@ import typer
 
 from ottla.cluster.cluster_connection import cluster_admin
 from ottla.confirmation import Yes, ask_at_terminal
-from ottla.errors import CommandError
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
 from ottla.output import note, print_json, print_table
+from ottla_operations.errors import OperationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,7 +98,7 @@ def create(
     with cluster_admin(bootstrap, properties) as admin:
         if known := users_of(admin).get(name):
             has = ", ".join(sorted(each.sasl_name for each in known))
-            raise CommandError(
+            raise OperationError(
                 f"there is a user {name} already, for {has}; `ottla user password {name}` changes the password"
             )
         set_password(admin, name, read_password(password_file, name), chosen, iterations)
@@ -130,7 +130,7 @@ def password(
     with cluster_admin(bootstrap, properties) as admin:
         known = users_of(admin).get(name)
         if not known:
-            raise CommandError(f"there is no user {name}; `ottla user create {name}` creates it")
+            raise OperationError(f"there is no user {name}; `ottla user create {name}` creates it")
         chosen = _numbers(mechanisms) if mechanisms else sorted(known)
         set_password(admin, name, read_password(password_file, name), chosen, iterations)
     _report(name, chosen, f"password of {name} changed", as_json=as_json)
@@ -159,7 +159,7 @@ def delete(
     with cluster_admin(bootstrap, properties) as admin:
         known = users_of(admin).get(name)
         if not known:
-            raise CommandError(f"there is no user {name}")
+            raise OperationError(f"there is no user {name}")
         chosen = _numbers(mechanisms) if mechanisms else sorted(known)
         ask_at_terminal(f"Delete user {name}?", yes=yes)
         delete_credentials(admin, name, chosen)

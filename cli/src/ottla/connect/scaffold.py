@@ -9,7 +9,7 @@ import keyword
 import re
 from pathlib import Path
 
-from ottla.errors import CommandError
+from ottla_operations.errors import OperationError
 
 TEMPLATE = Path(__file__).parent / "plugin_template"
 _SUFFIX = ".template"
@@ -30,12 +30,12 @@ def write_plugin_project(name: str, directory: Path) -> list[Path]:
 
     Raises:
         BadPluginName: the name is not of that form, or belongs to a Python package that is there already.
-        CommandError: the folder exists already, or cannot be written.
+        OperationError: the folder exists already, or cannot be written.
     """
     _check_name(name)
     project = directory / name
     if project.exists():
-        raise CommandError(f"{project} exists already; choose another name or remove it")
+        raise OperationError(f"{project} exists already; choose another name or remove it")
     package = name.replace("-", "_")
     words = {
         "{{name}}": name,
@@ -51,7 +51,7 @@ def write_plugin_project(name: str, directory: Path) -> list[Path]:
             target.write_text(_filled(template.read_text(encoding="utf-8"), words), encoding="utf-8")
             written.append(target)
     except OSError as error:
-        raise CommandError(f"cannot write the project: {error}") from error
+        raise OperationError(f"cannot write the project: {error}") from error
     return written
 
 

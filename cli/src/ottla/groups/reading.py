@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ottla.errors import CommandError
-from ottla.interruptible import interruptible
-from ottla.kafka_client import close, describe_error
+from ottla.kafka_client import close
 from ottla.output import note
+from ottla_operations.errors import OperationError
+from ottla_operations.interruptible import interruptible
+from ottla_operations.kafka_access import describe_error
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, TopicPartition
@@ -88,7 +89,7 @@ class GroupReading:
         """Read until `count` were printed, the ends of all own partitions (unless it follows), or an interrupt.
 
         Raises:
-            CommandError: the group refuses this member, or a partition cannot be read.
+            OperationError: the group refuses this member, or a partition cannot be read.
             KeyboardInterrupt: it was interrupted before it had read all.
         """
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -151,7 +152,7 @@ class GroupReading:
         """See that the group's coordinator answers, without which there would be no partitions either.
 
         Raises:
-            CommandError: it does not.
+            OperationError: it does not.
         """
         from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415
 
@@ -159,7 +160,7 @@ class GroupReading:
             self._consumer.committed([TopicPartition(self._topics[0], 0)], COORDINATOR_WITHIN_S)
         except KafkaException as exception:
             reason = describe_error(exception.args[0], self._bootstrap)
-            raise CommandError(f"the coordinator of group {self._membership.group} is away: {reason}") from None
+            raise OperationError(f"the coordinator of group {self._membership.group} is away: {reason}") from None
 
     def _is_record(self, message: "Message") -> bool:
         from confluent_kafka import KafkaError  # noqa: PLC0415
@@ -176,7 +177,7 @@ class GroupReading:
         paused = error.code() == KafkaError._MAX_POLL_EXCEEDED  # noqa: SLF001 - a public name
         if paused or (error.retriable() and not error.fatal()):
             return False
-        raise CommandError(describe_error(error, self._bootstrap, f"group {self._membership.group}"))
+        raise OperationError(describe_error(error, self._bootstrap, f"group {self._membership.group}"))
 
     def _store(self, records: Sequence["Message"]) -> None:
         from confluent_kafka import KafkaError, KafkaException, TopicPartition  # noqa: PLC0415

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ottla.errors import CommandError
 from ottla.load.measurement import due_at
+from ottla_operations.errors import OperationError
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, Producer
@@ -96,7 +96,7 @@ def read_load(consumer: "Consumer", *, records: int, advance: Advance) -> LoadRe
     """Read so many records from the assigned partitions; sizes are those of keys and values.
 
     Raises:
-        CommandError: an error came back, or nothing for a long time.
+        OperationError: an error came back, or nothing for a long time.
     """
     result = LoadResult()
     began = last = time.monotonic()
@@ -104,14 +104,14 @@ def read_load(consumer: "Consumer", *, records: int, advance: Advance) -> LoadRe
         messages = consumer.consume(min(FETCH_RECORDS_MAX, records - result.records), 0.1)
         now = time.monotonic()
         if not messages and now - last > SILENCE_S:
-            raise CommandError(
+            raise OperationError(
                 f"nothing arrived for {SILENCE_S:.0f} s, after {result.records:,} of {records:,} records"
             )
         for message in messages:
             if (error := message.error()) is not None:
                 if error.retriable():
                     continue
-                raise CommandError(f"cannot read: {error.str()}")
+                raise OperationError(f"cannot read: {error.str()}")
             result.records += 1
             result.size_bytes += len(message)
         if messages:
@@ -127,7 +127,7 @@ def latency_load(
     """Publish one record at a time to partition 0 and wait until it is acknowledged and read again.
 
     Raises:
-        CommandError: a record was not acknowledged or did not come back.
+        OperationError: a record was not acknowledged or did not come back.
     """
     result = LoadResult()
     payloads = make_payloads(size_bytes)
@@ -156,16 +156,16 @@ def _publish_one(producer: "Producer", topic: str, payload: bytes) -> None:
     while not outcome:
         producer.poll(0.1)
     if outcome[0] is not None:
-        raise CommandError(f"cannot publish: {outcome[0].str()}")
+        raise OperationError(f"cannot publish: {outcome[0].str()}")
 
 
 def _read_one(consumer: "Consumer") -> None:
     deadline = time.monotonic() + SILENCE_S
     while (message := consumer.poll(0.1)) is None or message.error() is not None:
         if message is not None and (error := message.error()) is not None and not error.retriable():
-            raise CommandError(f"cannot read: {error.str()}")
+            raise OperationError(f"cannot read: {error.str()}")
         if time.monotonic() > deadline:
-            raise CommandError(f"a published record did not come back within {SILENCE_S:.0f} s")
+            raise OperationError(f"a published record did not come back within {SILENCE_S:.0f} s")
 
 
 def _wait_until(producer: "Producer", moment_s: float) -> None:

@@ -16,9 +16,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
 
-from ottla.errors import CommandError
 from ottla.local import tied_exec
 from ottla_core.cluster.state.model import PartitionState
+from ottla_operations.errors import OperationError
 
 ASKED_WITHIN_S = 30.0
 NAMED_MAX = 5
@@ -121,17 +121,17 @@ class BrokerRemovalCheck:
         """Look at what is lost.
 
         Raises:
-            CommandError: something is, or it cannot be found out, and it is not to run anyway.
+            OperationError: something is, or it cannot be found out, and it is not to run anyway.
         """
         if self._leaving and not self._force:
             try:
                 lost = await ask(self._settings, self._leaving)
             except Undecided as problem:
-                raise CommandError(
+                raise OperationError(
                     f"cannot see what would be lost with fewer brokers: {problem}; --force starts without looking"
                 ) from None
             if lost:
-                raise CommandError(describe_loss(lost, self._leaving))
+                raise OperationError(describe_loss(lost, self._leaving))
         self.brokers = self._wanted
 
 

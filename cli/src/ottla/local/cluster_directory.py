@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ottla.local.cluster_report import ClusterReport, UnreadableReport
 from ottla.local.prometheus_targets import prometheus_targets
+from ottla_operations.local_clusters.cluster_report import ClusterReport, UnreadableReport
 
 DIRECTORY_VARIABLE = "OTTLA_DIR"
 TAIL_BYTES = 16_384

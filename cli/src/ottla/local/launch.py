@@ -14,24 +14,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ottla.errors import CommandError, UsageProblem
 from ottla.local import ports
 from ottla.local.broker_removal_check import BrokerRemovalCheck
 from ottla.local.cluster_directory import ClusterDirectory, DirectoryInUse, UnusableDirectory
-from ottla.local.cluster_report import ClusterPhase, ClusterReport, ProcessReport, process_name
-from ottla.local.disk_space import disk_space
 from ottla.local.etcd_binary import EtcdNotFound, find_etcd
 from ottla.local.health import http_get
 from ottla.local.launch_options import LaunchOptions, settle
 from ottla.local.plan import ClusterOptions, ClusterPlan, internal_port_count, plan_cluster
 from ottla.local.process import ProcessFailed
-from ottla.local.process_identity import ProcessIdentity, identify, is_alive, send_signal
 from ottla.local.secure_plan import LOGGED_HANDSHAKES, client_file_of, rest_file_of
 from ottla.local.secure_start import make_certificates, make_etcd_users
 from ottla.local.service_launcher import ServiceLauncher
 from ottla.local.settings import BadSetting, Setting, parse_setting, settled_settings
 from ottla.local.settings_check import check_properties
 from ottla.local.supervisor import StopRequested, StopSignal, Supervisor, log, log_to
+from ottla_operations.errors import OperationError, UsageProblem
+from ottla_operations.local_clusters.cluster_report import ClusterPhase, ClusterReport, ProcessReport, process_name
+from ottla_operations.local_clusters.disk_space import disk_space
+from ottla_operations.local_clusters.process_identity import ProcessIdentity, identify, is_alive, send_signal
 
 LEFTOVER_DEADLINE_S = 10.0
 
@@ -51,7 +51,7 @@ def run_cluster(
         stop_on: registers further ways to stop, given the loop and the stop signal.
 
     Raises:
-        CommandError: the cluster could not start or could not go on; nothing is left running.
+        OperationError: the cluster could not start or could not go on; nothing is left running.
         StopRequested: the end was asked for before everything was ready.
     """
     directory = ClusterDirectory(launch_options.directory)
@@ -61,11 +61,11 @@ def run_cluster(
             log_to(directory.supervisor_log, also_to=console)
             _run_locked(directory, launch_options, on_change, stop_on)
     except DirectoryInUse:
-        raise CommandError(_describe_owner(directory)) from None
+        raise OperationError(_describe_owner(directory)) from None
     except ProcessFailed as error:
-        raise CommandError(f"{error}{_hint_at_settings(directory)}") from None
+        raise OperationError(f"{error}{_hint_at_settings(directory)}") from None
     except (UnusableDirectory, EtcdNotFound) as error:
-        raise CommandError(str(error)) from None
+        raise OperationError(str(error)) from None
 
 
 def _hint_at_settings(directory: ClusterDirectory) -> str:
@@ -108,19 +108,19 @@ def _check_room(directory: ClusterDirectory, *, is_new: bool) -> None:
     """See that the disk has room, without which services end with traces of their own.
 
     Raises:
-        CommandError: it has none.
+        OperationError: it has none.
     """
     space = disk_space(directory.path)
     problem = None if space is None else space.problem_of_start(directory.path, is_new=is_new)
     if problem is not None:
-        raise CommandError(problem)
+        raise OperationError(problem)
 
 
 def _settle_settings(launch_options: LaunchOptions, directory: ClusterDirectory) -> tuple[Setting, ...]:
     try:
         remembered = [parse_setting(text) for text in directory.read_settings()]
     except BadSetting as error:
-        raise CommandError(f"cannot read {directory.settings_file}: {error}") from None
+        raise OperationError(f"cannot read {directory.settings_file}: {error}") from None
     try:
         return settled_settings(remembered, launch_options.settings, launch_options.unset)
     except BadSetting as error:
@@ -142,7 +142,7 @@ def _plan(options: ClusterOptions, directory: ClusterDirectory) -> ClusterPlan:
     _check_worker_ports("connect", options.connect_ports, broker_ports)
     _check_worker_ports("mirror", options.mirror_ports, broker_ports)
     if both := set(options.connect_ports) & set(options.mirror_ports):
-        raise CommandError(
+        raise OperationError(
             f"port {min(both)} is a Connect worker's and a mirror worker's; choose another --mirror-port"
         )
     etcd_binary: Path | None = None
@@ -164,7 +164,7 @@ def _plan(options: ClusterOptions, directory: ClusterDirectory) -> ClusterPlan:
 def _check_peer_ports(peer_ports: Sequence[int]) -> None:
     for number, port in enumerate(peer_ports, start=1):
         if not ports.is_free(port):
-            raise CommandError(
+            raise OperationError(
                 f"port {port} is in use, so etcd-{number} cannot listen on it for the other members of etcd, "
                 "which know it by that port; stop what uses it"
             )
@@ -172,10 +172,10 @@ def _check_peer_ports(peer_ports: Sequence[int]) -> None:
 
 def _check_broker_ports(broker_ports: range) -> None:
     if broker_ports[-1] > ports.PORT_MAX:
-        raise CommandError(f"there is no port {broker_ports[-1]}; choose a lower --base-port")
+        raise OperationError(f"there is no port {broker_ports[-1]}; choose a lower --base-port")
     for number, port in enumerate(broker_ports, start=1):
         if not ports.is_free(port):
-            raise CommandError(
+            raise OperationError(
                 f"port {port} is in use, so broker-{number} cannot listen on {ports.LOOPBACK}:{port}; "
                 "stop what uses it, or choose another with --base-port (0 takes any that are free)"
             )
@@ -184,10 +184,10 @@ def _check_broker_ports(broker_ports: range) -> None:
 def _check_worker_ports(role: str, worker_ports: Sequence[int], broker_ports: range) -> None:
     for number, port in enumerate(worker_ports, start=1):
         if port > ports.PORT_MAX:
-            raise CommandError(f"there is no port {port}; choose a lower --{role}-port")
+            raise OperationError(f"there is no port {port}; choose a lower --{role}-port")
         if port in broker_ports or not ports.is_free(port):
             user = f"broker-{port - broker_ports[0] + 1}'s" if port in broker_ports else "in use"
-            raise CommandError(
+            raise OperationError(
                 f"port {port} is {user}, so {role}-{number} cannot listen on {ports.LOOPBACK}:{port}; "
                 f"stop what uses it, or choose another with --{role}-port (0 takes any that are free)"
             )
@@ -197,7 +197,7 @@ def check_etcd(endpoints: Sequence[str]) -> None:
     """Check that an etcd answers at one of the URLs at least.
 
     Raises:
-        CommandError: none does. An https URL is not asked: its certificates are the services' settings.
+        OperationError: none does. An https URL is not asked: its certificates are the services' settings.
     """
     problems = []
     for url in endpoints:
@@ -211,7 +211,7 @@ def check_etcd(endpoints: Sequence[str]) -> None:
         if b"etcdserver" in body:
             return
         problems.append(f"what answers at {url} is no etcd")
-    raise CommandError("cannot use the etcd given by --etcd: " + "; ".join(problems))
+    raise OperationError("cannot use the etcd given by --etcd: " + "; ".join(problems))
 
 
 def _end_leftovers(last: ClusterReport) -> None:
@@ -224,14 +224,14 @@ def end_now(identities: Sequence[ProcessIdentity]) -> None:
     """Kill these very processes and wait until they have gone.
 
     Raises:
-        CommandError: one of them cannot be ended.
+        OperationError: one of them cannot be ended.
     """
     deadline = time.monotonic() + LEFTOVER_DEADLINE_S
     for identity in identities:
         send_signal(identity, signal.SIGKILL)
     while alive := [identity.pid for identity in identities if is_alive(identity)]:
         if time.monotonic() > deadline:
-            raise CommandError(f"process {alive[0]} of an earlier run does not end, even when killed")
+            raise OperationError(f"process {alive[0]} of an earlier run does not end, even when killed")
         time.sleep(0.02)
 
 
@@ -286,7 +286,7 @@ async def _supervise(
         await Supervisor(
             plan.stages, publish, _service_launcher(directory, secure=plan.options.secure), before_services
         ).run(stop)
-    except (ProcessFailed, CommandError) as failure:
+    except (ProcessFailed, OperationError) as failure:
         log.error("%s", failure)
         raise
     except StopRequested:

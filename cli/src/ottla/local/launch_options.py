@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ottla.errors import CommandError, UsageProblem
 from ottla.local import ports
-from ottla.local.cluster_report import COORDINATORS_DEFAULT, ETCD_NODES_DEFAULT, ClusterReport
 from ottla.local.plan import ClusterOptions
 from ottla.local.settings import BadSetting, Setting, check_settings
+from ottla_operations.errors import OperationError, UsageProblem
+from ottla_operations.local_clusters.cluster_report import COORDINATORS_DEFAULT, ETCD_NODES_DEFAULT, ClusterReport
 
 BASE_PORT_DEFAULT = 9092
 CONNECT_PORT_DEFAULT = 8083
@@ -54,7 +54,7 @@ def settle(launch_options: LaunchOptions, last: ClusterReport | None) -> Cluster
     """Return the options: what was typed, else what this directory last ran with, else the default.
 
     Raises:
-        CommandError: the directory's etcd has another number of members than was typed, or workers have no group
+        OperationError: the directory's etcd has another number of members than was typed, or workers have no group
             coordinator, or the settings do not fit so many brokers.
     """
     brokers = launch_options.brokers or (last.brokers if last else 1)
@@ -91,9 +91,13 @@ def settle(launch_options: LaunchOptions, last: ClusterReport | None) -> Cluster
         avoid=(*broker_ports, *peer_ports, *connect_ports),
     )
     if connect_ports and not coordinators:
-        raise CommandError("Connect workers form a consumer group, which needs a group coordinator: --coordinators 1")
+        raise OperationError(
+            "Connect workers form a consumer group, which needs a group coordinator: --coordinators 1"
+        )
     if mirror_ports and not coordinators:
-        raise CommandError("Mirror workers form a consumer group, which needs a group coordinator: --coordinators 1")
+        raise OperationError(
+            "Mirror workers form a consumer group, which needs a group coordinator: --coordinators 1"
+        )
     return ClusterOptions(
         brokers=brokers,
         controllers=launch_options.controllers or (last.controllers if last else 1),
@@ -115,12 +119,12 @@ def _settle_secure(launch_options: LaunchOptions, last: ClusterReport | None, et
     if not launch_options.secure:
         return last is not None and last.is_secure
     if etcd:
-        raise CommandError(
+        raise OperationError(
             "--secure makes users in an etcd of the cluster's own; for another etcd see `ottla secure init`, and "
             "tell the processes by --set"
         )
     if last is not None and not last.is_secure:
-        raise CommandError(
+        raise OperationError(
             f"the cluster in {launch_options.directory} has been started without --secure, which cannot be changed; "
             "start a new one in another --dir"
         )
@@ -133,7 +137,7 @@ def _settle_etcd_nodes(launch_options: LaunchOptions, last: ClusterReport | None
         return launch_options.etcd_nodes or (last.etcd_nodes if last else ETCD_NODES_DEFAULT)
     if launch_options.etcd_nodes not in (None, last.etcd_nodes):
         has = "1 node" if last.etcd_nodes == 1 else f"{last.etcd_nodes} nodes"
-        raise CommandError(
+        raise OperationError(
             f"the etcd in {launch_options.directory} has {has}, and --etcd-nodes {launch_options.etcd_nodes} cannot "
             "change that; leave --etcd-nodes out, or start a new cluster in another --dir"
         )

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ottla.local.cluster_report import ProcessReport
 from ottla.local.health import GrpcHealth, HttpHealth, RpcTlsSource
 from ottla_core.rpc_identity import RpcIdentity
+from ottla_operations.local_clusters.cluster_report import ProcessReport
 
 
 def ask_all(processes: Sequence[ProcessReport], tls: RpcTlsSource | None = None) -> tuple[ProcessReport, ...]:

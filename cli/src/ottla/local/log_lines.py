@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ottla.records.field_codec import readable
+from ottla_operations.records.field_codec import readable
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 _LEVEL_NAMES = {**{name: name for name in LEVELS}, "warn": "warning", "fatal": "critical", "panic": "critical"}

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.cluster.cluster_admin import ClusterAdmin
-from ottla.cluster.cluster_view import ClusterView
-from ottla.errors import CommandError
 from ottla.local.default_replicas import default_replicas
 from ottla.local.start_check import GROWN
-from ottla.output import counted
 from ottla.profiles.profile_choice import client_settings
+from ottla_operations.cluster.cluster_admin import ClusterAdmin
+from ottla_operations.cluster.cluster_view import ClusterView
+from ottla_operations.errors import OperationError
+from ottla_operations.quantities import counted
 
 NAMED_MAX = 5
 SETTLED_WITHIN_S = 10.0
@@ -109,7 +109,7 @@ def partition_health(bootstrap: str) -> PartitionHealth:
     try:
         with ClusterAdmin(bootstrap, client_settings(bootstrap), answer_timeout_s=LOOK_TIMEOUT_S) as admin:
             return PartitionHealth.of(admin.view())
-    except CommandError:
+    except OperationError:
         return PartitionHealth()
 
 

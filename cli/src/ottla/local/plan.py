@@ -12,12 +12,12 @@ from pathlib import Path
 
 from ottla.local import secure_plan
 from ottla.local.cluster_directory import ClusterDirectory
-from ottla.local.cluster_report import process_name
 from ottla.local.default_replicas import default_replicas
 from ottla.local.health import GrpcHealth, HealthCheck, HttpHealth, RpcTlsSource
 from ottla.local.ports import LOOPBACK
 from ottla.local.settings import LISTENERS, Setting, properties_text, settings_for
 from ottla_core.rpc_identity import RpcIdentity
+from ottla_operations.local_clusters.cluster_report import process_name
 
 ETCD_HEARTBEAT_MS = 100
 ETCD_ELECTION_MS = 1000

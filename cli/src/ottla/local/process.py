@@ -16,11 +16,11 @@ from typing import BinaryIO
 
 from ottla.local import tied_exec
 from ottla.local.cluster_directory import last_lines
-from ottla.local.cluster_report import ProcessReport, ProcessState
 from ottla.local.plan import ProcessSpec
-from ottla.local.process_identity import identify
 from ottla.local.service_launcher import LaunchedProcess, ServiceLauncher
 from ottla.local.service_process import ServiceStart
+from ottla_operations.local_clusters.cluster_report import ProcessReport, ProcessState
+from ottla_operations.local_clusters.process_identity import identify
 
 START_DEADLINE_S = 60.0
 HEALTH_INTERVAL_S = 0.02

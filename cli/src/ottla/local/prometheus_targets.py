@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from ottla.local.cluster_report import ClusterReport
+from ottla_operations.local_clusters.cluster_report import ClusterReport
 
 
 def prometheus_targets(report: ClusterReport) -> Sequence[dict[str, Any]]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from ottla.output import note, note_console, print_json, print_table
 
 if TYPE_CHECKING:
-    from ottla.local.cluster_report import ClusterReport
-    from ottla.local.disk_space import DiskSpace
     from ottla.local.partition_health import PartitionHealth
+    from ottla_operations.local_clusters.cluster_report import ClusterReport
+    from ottla_operations.local_clusters.disk_space import DiskSpace
 
 
 SILENCE_MAX_S = 5.0

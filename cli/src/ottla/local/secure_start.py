@@ -6,10 +6,10 @@ Both are done by processes of their own, which keeps cryptography and gRPC out o
 import asyncio
 import sys
 
-from ottla.errors import CommandError
 from ottla.local.cluster_directory import ClusterDirectory
 from ottla.local.plan import ClusterOptions, ClusterPlan
 from ottla.local.secure_plan import CLUSTER, TLS_FOLDER, connector_files_of
+from ottla_operations.errors import OperationError
 
 MODULE = "ottla.secure.local_certificates"
 USERS_WITHIN_S = 60.0
@@ -31,7 +31,7 @@ async def make_certificates(directory: ClusterDirectory, plan: ClusterPlan) -> N
     """Have certificates for all processes of a plan, the administrator's client file, and a folder for connectors.
 
     Raises:
-        CommandError: they cannot be made.
+        OperationError: they cannot be made.
     """
     connector_files_of(directory.path).mkdir(exist_ok=True)
     counts = [f"{role}={count}" for role, count in counts_of(plan.options).items()]
@@ -42,7 +42,7 @@ async def make_etcd_users(directory: ClusterDirectory, plan: ClusterPlan) -> Non
     """Have etcd know every process, and ask who calls.
 
     Raises:
-        CommandError: etcd refuses.
+        OperationError: etcd refuses.
     """
     folder = str(directory.path / TLS_FOLDER)
     await _run("-m", "ottla.main", "secure", "etcd-users", folder, "--etcd", plan.etcd_endpoints[0])
@@ -60,10 +60,10 @@ async def _run(*arguments: str) -> None:
         async with asyncio.timeout(USERS_WITHIN_S):
             _, said = await process.communicate()
     except TimeoutError:
-        raise CommandError(f"securing the cluster took longer than {USERS_WITHIN_S:.0f} s") from None
+        raise OperationError(f"securing the cluster took longer than {USERS_WITHIN_S:.0f} s") from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode:
-        raise CommandError(f"the cluster cannot be secured: {said.decode(errors='replace').strip()}")
+        raise OperationError(f"the cluster cannot be secured: {said.decode(errors='replace').strip()}")

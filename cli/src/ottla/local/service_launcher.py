@@ -17,9 +17,9 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ottla.local.process_identity import ProcessIdentity, identify, is_alive, send_signal
 from ottla.local.service_process import ENTRY, PREPARE, ServiceStart
 from ottla_core.processes.launcher_protocol import LauncherEvent, LauncherEventKind, Request, RequestKind, take_events
+from ottla_operations.local_clusters.process_identity import ProcessIdentity, identify, is_alive, send_signal
 
 LAUNCHER_MODULE = "ottla_core.processes.launcher"
 ANSWER_WITHIN_S = 60.0

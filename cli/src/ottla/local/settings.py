@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ottla.url_redaction import without_login
+from ottla_operations.url_redaction import without_login
 from ottla_sdk.kafka.secret_settings import is_secret_setting
 
 ROLES = ("controller", "group-coordinator", "broker", "connect", "mirror")

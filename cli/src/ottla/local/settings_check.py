@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ottla.errors import UsageProblem
+from ottla_operations.errors import UsageProblem
 
 CHECKED_WITHIN_S = 30.0
 

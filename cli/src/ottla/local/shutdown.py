@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ottla.errors import CommandError
 from ottla.local.cluster_directory import ClusterDirectory, UnusableDirectory
-from ottla.local.cluster_report import ClusterReport, ProcessReport
-from ottla.local.process_identity import ProcessIdentity, is_alive, send_signal
+from ottla_operations.errors import OperationError
+from ottla_operations.local_clusters.cluster_report import ClusterReport, ProcessReport
+from ottla_operations.local_clusters.process_identity import ProcessIdentity, is_alive, send_signal
 
 STOP_DEADLINE_S = 90.0
 POLL_INTERVAL_S = 0.02
@@ -23,12 +23,12 @@ def look_at(directory: ClusterDirectory) -> ClusterReport | None:
     """Return the cluster as it is now, each running process asked for its health; None if there never was one.
 
     Raises:
-        CommandError: the state file cannot be read.
+        OperationError: the state file cannot be read.
     """
     try:
         report = directory.read_report()
     except UnusableDirectory as error:
-        raise CommandError(str(error)) from None
+        raise OperationError(str(error)) from None
     if report is None:
         return None
     if is_alive(report.supervisor):
@@ -45,7 +45,7 @@ def bring_down(report: ClusterReport) -> None:
     """Stop a cluster and return when its supervisor and every process have gone.
 
     Raises:
-        CommandError: something does not end.
+        OperationError: something does not end.
     """
     from ottla.local.launch import end_now  # noqa: PLC0415 - the supervisor's imports, to look at none
 

@@ -16,11 +16,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 
-from ottla.local.cluster_report import ClusterPhase, ProcessReport
 from ottla.local.plan import ProcessSpec
 from ottla.local.process import ManagedProcess, ProcessFailed, describe_exit
 from ottla.local.restart_policy import RESTARTS_MAX, RestartPolicy
 from ottla.local.service_launcher import ServiceLauncher
+from ottla_operations.local_clusters.cluster_report import ClusterPhase, ProcessReport
 
 KILL_DEADLINE_S = 5.0
 REFUSED_RETRY_S = 2.0

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla import completion
-from ottla.errors import CommandError, UsageProblem
-from ottla.kafka_client import CLIENT_ID, check_reachable, check_settings, client_config, split_address
+from ottla.kafka_client import client_config
 from ottla.profiles.profile_choice import profile_named, resolved_settings
+from ottla_operations.errors import OperationError, UsageProblem
+from ottla_operations.kafka_access import CLIENT_ID, check_reachable, check_settings, split_address
 
 if TYPE_CHECKING:
     from ottla.mirror.cluster_reader import ClusterReader
@@ -44,7 +45,7 @@ def source_config(
 
     Raises:
         UsageProblem: it is not named, or twice; see also `client_config`.
-        CommandError: there is no such profile.
+        OperationError: there is no such profile.
     """
     if (address is None) == (profile is None):
         raise UsageProblem("name the source cluster with --source or --source-profile")
@@ -68,7 +69,7 @@ def reader_of(bootstrap: str, config: dict[str, Any], name: str) -> "ClusterRead
     """Return what reads a cluster.
 
     Raises:
-        CommandError: its settings cannot be used.
+        OperationError: its settings cannot be used.
     """
     from ottla.mirror.cluster_reader import ClusterReader  # noqa: PLC0415 - help has no use for connections
     from ottla_core.client.security import ClientSecurity  # noqa: PLC0415
@@ -77,6 +78,6 @@ def reader_of(bootstrap: str, config: dict[str, Any], name: str) -> "ClusterRead
     try:
         security = ClientSecurity.of({key: value for key, value in config.items() if isinstance(value, str)})
     except ConfigurationError as error:
-        raise CommandError(f"the {name} cluster: {error}") from None
+        raise OperationError(f"the {name} cluster: {error}") from None
     addresses = [split_address(each.strip()) for each in bootstrap.split(",")]
     return ClusterReader(addresses, security=security, client_id=str(config.get("client.id", CLIENT_ID)), name=name)

@@ -4,9 +4,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ottla.errors import CommandError
 from ottla.mirror.duration_text import duration_text
-from ottla.output import human_bytes, progress_bar
+from ottla.output import progress_bar
+from ottla_operations.errors import OperationError
+from ottla_operations.quantities import human_bytes
 
 LOOK_INTERVAL_S: Final = 0.5
 
@@ -19,7 +20,7 @@ def watch_until_copied(ask: Callable[[], Mapping[str, Any]], *, within_s: float 
         within_s: for how long at most, in seconds; None for ever.
 
     Raises:
-        CommandError: the flow has failed, or the time is up.
+        OperationError: the flow has failed, or the time is up.
     """
     deadline = None if within_s is None else time.monotonic() + within_s
     with progress_bar("rate", "left") as bar:
@@ -27,11 +28,13 @@ def watch_until_copied(ask: Callable[[], Mapping[str, Any]], *, within_s: float 
         while True:
             lag = ask()
             if lag["state"] == "FAILED":
-                raise CommandError(f"{lag['name']} has failed; `ottla mirror status '{lag['name']}'` tells why")
+                raise OperationError(f"{lag['name']} has failed; `ottla mirror status '{lag['name']}'` tells why")
             if is_copied(lag):
                 return lag
             if deadline is not None and time.monotonic() > deadline:
-                raise CommandError(f"{lag['name']} is behind by {lag['lag_records']:,} records after {within_s:g} s")
+                raise OperationError(
+                    f"{lag['name']} is behind by {lag['lag_records']:,} records after {within_s:g} s"
+                )
             left = lag["seconds_left"]
             bar.update(
                 task,

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ottla.errors import CommandError, UsageProblem
-from ottla.kafka_client import check_reachable, client_config, parse_assignments
+from ottla.kafka_client import client_config, parse_assignments
 from ottla.mirror.duration_text import duration_text
-from ottla.output import counted, progress_bar
+from ottla.output import progress_bar
+from ottla_operations.errors import OperationError, UsageProblem
+from ottla_operations.kafka_access import check_reachable
+from ottla_operations.quantities import counted
 
 if TYPE_CHECKING:
-    from ottla.mirror.link_admin import LinkAdmin
     from ottla.mirror.link_source import LinkSource
     from ottla_core.client.links import LinkStatus
     from ottla_core.cluster.controller_rpc.link_api import DescribedLink, LinkKeeping
     from ottla_core.cluster.state.model import Link
+    from ottla_operations.links.link_admin import LinkAdmin
 
 LOOK_INTERVAL_S: Final = 0.5
 IN_STEP_WITHIN_S: Final = 20.0
@@ -56,9 +58,9 @@ def link_admin(bootstrap: str, properties: Sequence[str] | None) -> "LinkAdmin":
     """Return what asks the cluster that follows.
 
     Raises:
-        CommandError: nobody answers there, or a setting cannot be used.
+        OperationError: nobody answers there, or a setting cannot be used.
     """
-    from ottla.mirror.link_admin import LinkAdmin  # noqa: PLC0415 - help has no use for connections
+    from ottla_operations.links.link_admin import LinkAdmin  # noqa: PLC0415 - help has no use for connections
 
     return LinkAdmin(bootstrap, client_config(bootstrap, properties))
 
@@ -67,13 +69,13 @@ def described_links(admin: "LinkAdmin", names: Sequence[str]) -> "Sequence[Descr
     """Return links, or all without names.
 
     Raises:
-        CommandError: there is none of a name.
+        OperationError: there is none of a name.
     """
     from ottla_core.client.links import describe_links  # noqa: PLC0415
 
     found = admin.ask(describe_links(names)).links
     if missing := set(names) - {each.link.name for each in found}:
-        raise CommandError(f"there is no link {min(missing)}")
+        raise OperationError(f"there is no link {min(missing)}")
     return found
 
 
@@ -135,7 +137,7 @@ def watch_until_here(admin: "LinkAdmin", name: str) -> None:
     """Show the copy until everything of the source is here; what cannot follow ends it.
 
     Raises:
-        CommandError: a partition needs somebody's decision.
+        OperationError: a partition needs somebody's decision.
     """
     began_s, first = time.monotonic(), None
     with progress_bar("rate", "left") as bar:
@@ -144,7 +146,9 @@ def watch_until_here(admin: "LinkAdmin", name: str) -> None:
             partitions = status_of_links(admin, [name]).partitions
             if stopped := [each for each in partitions if each.state not in PASSING]:
                 each = stopped[0]
-                raise CommandError(f"{each.topic}-{each.index} does not follow: {each.state} {each.reason}".rstrip())
+                raise OperationError(
+                    f"{each.topic}-{each.index} does not follow: {each.state} {each.reason}".rstrip()
+                )
             total = sum(max(0, each.source_end_offset) for each in partitions)
             here = sum(max(0, each.log_end_offset) for each in partitions)
             if all(each.lag == 0 for each in partitions):
@@ -187,7 +191,7 @@ def looked_up(settings: dict[str, str]) -> dict[str, str]:
     """Return settings with the values of their references on this machine, as brokers look them up on theirs.
 
     Raises:
-        CommandError: a reference leads nowhere here.
+        OperationError: a reference leads nowhere here.
     """
     from ottla_broker.links.link_settings import resolver  # noqa: PLC0415
     from ottla_core.errors import ConfigurationError  # noqa: PLC0415
@@ -195,14 +199,14 @@ def looked_up(settings: dict[str, str]) -> dict[str, str]:
     try:
         return dict(resolver(PROVIDERS)(settings))
     except ConfigurationError as error:
-        raise CommandError(f"{error} (on this machine; the command asks the source, too)") from None
+        raise OperationError(f"{error} (on this machine; the command asks the source, too)") from None
 
 
 def look_at(link: "Link", replication_factor: int | None) -> "LinkSource":
     """Ask a link's source, with the references looked up here as brokers do.
 
     Raises:
-        CommandError: it does not answer, or a reference leads nowhere here.
+        OperationError: it does not answer, or a reference leads nowhere here.
     """
     from ottla.mirror.link_source import look_at_source  # noqa: PLC0415
     from ottla_core.cluster.controller_rpc.link_api import USE_DEFAULT  # noqa: PLC0415

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.errors import CommandError, UsageProblem
-from ottla.kafka_client import CLIENT_ID, split_address
 from ottla_core.client.async_connection import AsyncConnection
 from ottla_core.client.cluster import AsyncCluster
 from ottla_core.client.cluster_metadata import NO_TOPIC_ID, TopicMetadata
@@ -20,6 +18,8 @@ from ottla_core.cluster.state.linked_topic_settings import followed_settings
 from ottla_core.cluster.state.model import Link
 from ottla_core.errors import ConfigurationError, KafkaError, OttlaError
 from ottla_core.random_ids import random_uuid
+from ottla_operations.errors import OperationError, UsageProblem
+from ottla_operations.kafka_access import CLIENT_ID, split_address
 
 LINKS_WITHIN_S: Final = 5.0
 
@@ -47,13 +47,13 @@ async def look_at_source(link: Link, settings: dict[str, str], replication_facto
         replication_factor: of topics that follow.
 
     Raises:
-        CommandError: it does not answer, or has no topic ids.
+        OperationError: it does not answer, or has no topic ids.
     """
     addresses = [split_address(each.strip(), "--source") for each in link.bootstrap_servers]
     try:
         security = ClientSecurity.of(settings)
     except ConfigurationError as error:
-        raise CommandError(f"the source cluster: {error}") from None
+        raise OperationError(f"the source cluster: {error}") from None
     cluster = AsyncCluster(addresses, security=security, client_id=CLIENT_ID)
     try:
         found = await cluster.metadata()
@@ -61,7 +61,7 @@ async def look_at_source(link: Link, settings: dict[str, str], replication_facto
         topics = await _followable(cluster, [found.topics[name] for name in names], replication_factor)
         links = await _links(addresses, security)
     except OttlaError as error:
-        raise CommandError(f"the source cluster: {error}") from None
+        raise OperationError(f"the source cluster: {error}") from None
     finally:
         await cluster.close()
     return LinkSource(cluster_id=found.cluster_id, topics=topics, links=links)
@@ -71,7 +71,7 @@ async def _followable(
     cluster: AsyncCluster, topics: Sequence[TopicMetadata], replication_factor: int
 ) -> tuple[NewLinkedTopic, ...]:
     if without_id := [each.name for each in topics if each.id == NO_TOPIC_ID]:
-        raise CommandError(f"the source cluster: {without_id[0]} has no topic id; links need Kafka 3.1 or later")
+        raise OperationError(f"the source cluster: {without_id[0]} has no topic id; links need Kafka 3.1 or later")
     configs = await topic_settings(cluster, [each.name for each in topics])
     return tuple(
         NewLinkedTopic(

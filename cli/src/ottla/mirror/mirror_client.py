@@ -1,20 +1,17 @@
-"""How `ottla mirror` reaches mirror workers: their REST API."""
+"""How commands name mirror workers, and wait for one."""
 
 import time
-from collections.abc import Sequence
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 
 from ottla import completion
-from ottla.errors import UsageProblem
 from ottla.output import progress_bar
-from ottla.worker_client import Unreachable, WorkerClient, WorkerKind
+from ottla_operations.workers.mirror_client import MirrorClient
+from ottla_operations.workers.worker_client import Unreachable
 
 URL_DEFAULT = "http://127.0.0.1:8084"
 URL_VARIABLE = "OTTLA_MIRROR_URL"
-ARROW = "->"
 START_PATIENCE_S = 15.0
 LOOK_INTERVAL_S = 0.2
 
@@ -34,17 +31,6 @@ FlowsOrAll = Annotated[
     list[str] | None,
     typer.Argument(metavar="FLOW", autocompletion=completion.flows, show_default="all", help="The flows, as A->B."),
 ]
-
-
-class MirrorClient(WorkerClient):
-    """A connection to mirror workers."""
-
-    kind = WorkerKind(
-        name="mirror worker",
-        option="--mirror-url",
-        start="ottla up --mirror 1",
-        mark=frozenset({"version", "targets", "flows"}),
-    )
 
 
 def wait_for_worker(client: MirrorClient, *, within_s: float | None) -> None:
@@ -69,25 +55,3 @@ def wait_for_worker(client: MirrorClient, *, within_s: float | None) -> None:
                 time.sleep(LOOK_INTERVAL_S)
             else:
                 return
-
-
-def flow_path(name: str, *below: str) -> str:
-    """Return the path of a flow, or of something below it."""
-    return "/".join(["/flows", *(quote(each, safe="") for each in (name, *below))])
-
-
-def existing_flows(client: MirrorClient, names: Sequence[str]) -> list[str]:
-    """Return the named flows, or all if none is named."""
-    return list(names) or sorted(each["name"] for each in client.get("/flows"))
-
-
-def aliases_of(flow: str) -> tuple[str, str]:
-    """Return the aliases of a flow's source and target.
-
-    Raises:
-        UsageProblem: it is not written as A->B.
-    """
-    source, arrow, target = flow.partition(ARROW)
-    if not (arrow and source and target):
-        raise UsageProblem(f"{flow}: write a flow as SOURCE->TARGET, in quotation marks")
-    return source, target

@@ -38,7 +38,7 @@ def link_and_source(
 
     Raises:
         UsageProblem: a pattern or a setting cannot be used.
-        CommandError: the source does not answer.
+        OperationError: the source does not answer.
     """
     check_patterns(topics, "--topics")
     check_patterns(groups, "--groups")

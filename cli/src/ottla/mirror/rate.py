@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ottla.errors import UsageProblem
+from ottla_operations.errors import UsageProblem
 
 NO_LIMIT: Final = "none"
 

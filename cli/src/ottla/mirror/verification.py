@@ -16,10 +16,10 @@ from ottla.mirror.differences import Difference, Kind, PartitionOutcome
 from ottla.mirror.last_values import KeyShare, LastValues, first_difference, share_count
 from ottla.mirror.record_comparison import RecordComparison
 from ottla.mirror.topic_pairs import Naming
-from ottla.output import counted
 from ottla_core.client.cluster_metadata import TopicMetadata
 from ottla_core.errors import OttlaError
 from ottla_core.topic_partition import TopicPartition
+from ottla_operations.quantities import counted
 
 PARTITIONS_AT_ONCE: Final = 6
 KEYS_AT_ONCE_MAX: Final = 500_000

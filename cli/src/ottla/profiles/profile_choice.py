@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ottla.errors import CommandError
 from ottla.profiles.profile import BadProfile, Profile, resolved
 from ottla.profiles.profile_store import look_up, profiles_file, read_profiles
+from ottla_operations.errors import OperationError
 
 PROFILE_VARIABLE = "OTTLA_PROFILE"
 VARIABLES = {
@@ -40,7 +40,7 @@ def choose_profile(name: str | None, *, is_typed: bool = False) -> None:
         is_typed: whether the name was typed: who does so means that cluster, whatever the environment says.
 
     Raises:
-        CommandError: there is no such profile.
+        OperationError: there is no such profile.
     """
     global _chosen  # noqa: PLW0603 - one command, one profile
     found = profile_named(name)
@@ -79,7 +79,7 @@ def _use_local_cluster() -> None:
         UnusableDirectory,
         default_directory,
     )
-    from ottla.local.process_identity import is_alive  # noqa: PLC0415
+    from ottla_operations.local_clusters.process_identity import is_alive  # noqa: PLC0415
 
     try:
         report = ClusterDirectory(default_directory()).read_report()
@@ -88,7 +88,7 @@ def _use_local_cluster() -> None:
     if report is None or not is_alive(report.supervisor):
         return
     if report.client_config and (_chosen is None or not _chosen[1].client):
-        with suppress(CommandError):  # of a file that only those need who speak to this cluster; they are told
+        with suppress(OperationError):  # of a file that only those need who speak to this cluster; they are told
             _tell_plugins(report.bootstrap, _settings_of_file(report.client_config))
     if report.rest_config and not knows_rest:
         _use_rest_config(report.rest_config, [*report.connect, *report.mirror])
@@ -104,7 +104,7 @@ def profile_named(name: str | None) -> tuple[str, Profile] | None:
     """Return the named profile, or else the current one, with its name; None if there is no current one.
 
     Raises:
-        CommandError: there is no profile of that name.
+        OperationError: there is no profile of that name.
     """
     profiles = read_profiles()
     wanted = name or profiles.current
@@ -112,7 +112,7 @@ def profile_named(name: str | None) -> tuple[str, Profile] | None:
         return None
     if wanted not in profiles.by_name:
         known = ", ".join(sorted(profiles.by_name)) or "none"
-        raise CommandError(f"there is no profile {wanted}; there are: {known} (in {profiles_file()})")
+        raise OperationError(f"there is no profile {wanted}; there are: {known} (in {profiles_file()})")
     return wanted, profiles.by_name[wanted]
 
 
@@ -122,7 +122,7 @@ def client_settings(bootstrap: str) -> dict[str, str]:
     There are none if the addresses are those of neither.
 
     Raises:
-        CommandError: a reference in them leads nowhere, or the local cluster's file cannot be read.
+        OperationError: a reference in them leads nowhere, or the local cluster's file cannot be read.
     """
     if _chosen is None or _chosen[1].bootstrap != bootstrap:
         return _settings_of_local_cluster(bootstrap)
@@ -151,7 +151,7 @@ def _settings_of_file(file: str) -> dict[str, str]:
     try:
         lines = Path(file).read_text().splitlines()
     except OSError as error:
-        raise CommandError(f"cannot read {file}: {error.strerror}") from None
+        raise OperationError(f"cannot read {file}: {error.strerror}") from None
     pairs = (line.partition("=") for line in lines if "=" in line)
     return {key.strip(): value.strip() for key, _, value in pairs if key.strip() != "bootstrap.servers"}
 
@@ -160,7 +160,7 @@ def registry_settings(url: str) -> dict[str, str]:
     """Return the profile's settings for the schema registry at this URL; none if it is not its own.
 
     Raises:
-        CommandError: a reference in them leads nowhere.
+        OperationError: a reference in them leads nowhere.
     """
     if _chosen is None or _chosen[1].schema_registry != url:
         return {}
@@ -171,7 +171,7 @@ def typed_settings(settings: Mapping[str, str], option: str) -> dict[str, str]:
     """Return settings that were typed, with what their references stand for.
 
     Raises:
-        CommandError: a reference in them leads nowhere.
+        OperationError: a reference in them leads nowhere.
     """
     return resolved_settings(settings, option)
 
@@ -180,9 +180,9 @@ def resolved_settings(settings: Mapping[str, str], where: str) -> dict[str, str]
     """Return settings with what their references stand for.
 
     Raises:
-        CommandError: a reference leads nowhere; the message begins with `where`.
+        OperationError: a reference leads nowhere; the message begins with `where`.
     """
     try:
         return resolved(settings, look_up)
     except BadProfile as problem:
-        raise CommandError(f"{where}: {problem}") from None
+        raise OperationError(f"{where}: {problem}") from None

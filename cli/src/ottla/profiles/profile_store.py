@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ottla.errors import CommandError
 from ottla.profiles.profile import BadProfile, Profile
+from ottla_operations.errors import OperationError
 
 MODE = 0o600
 SECRET_LENGTH_MAX = 65_536
@@ -38,7 +38,7 @@ def read_profiles() -> Profiles:
     """Return what is kept; nothing if there is no file.
 
     Raises:
-        CommandError: the file cannot be read, or something else stands there.
+        OperationError: the file cannot be read, or something else stands there.
     """
     file = profiles_file()
     try:
@@ -46,13 +46,13 @@ def read_profiles() -> Profiles:
     except (FileNotFoundError, NotADirectoryError):
         return Profiles(None, {})
     except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"cannot read the profiles in {file}: {error}") from None
+        raise OperationError(f"cannot read the profiles in {file}: {error}") from None
     try:
         document = json.loads(text)
         found = {name: _read(name, each) for name, each in document["profiles"].items()}
         current = document.get("current")
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise CommandError(f"cannot read the profiles in {file}: {error}") from None
+        raise OperationError(f"cannot read the profiles in {file}: {error}") from None
     return Profiles(current if current in found else None, found)
 
 
@@ -60,7 +60,7 @@ def write_profiles(profiles: Profiles) -> None:
     """Keep profiles in place of those before; a reader sees these or those.
 
     Raises:
-        CommandError: the file cannot be written.
+        OperationError: the file cannot be written.
     """
     file = profiles_file()
     draft = file.with_name(f"{file.name}.{os.getpid()}")
@@ -75,7 +75,7 @@ def write_profiles(profiles: Profiles) -> None:
             stream.write(json.dumps(document, indent=2) + "\n")
         draft.replace(file)
     except OSError as error:
-        raise CommandError(f"cannot write the profiles to {file}: {error.strerror}") from None
+        raise OperationError(f"cannot write the profiles to {file}: {error.strerror}") from None
 
 
 def look_up(kind: str, name: str) -> str:

@@ -8,10 +8,10 @@ from kio.schema.describe_client_quotas.v1.request import DescribeClientQuotasReq
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import f64
 
-from ottla.errors import CommandError
+from ottla_operations.errors import OperationError
 
 if TYPE_CHECKING:
-    from ottla.cluster.cluster_admin import ClusterAdmin
+    from ottla_operations.cluster.cluster_admin import ClusterAdmin
 
 Entity = tuple[tuple[str, str | None], ...]
 """Kinds and names; None stands for the default."""
@@ -21,11 +21,11 @@ def quotas_of(admin: "ClusterAdmin") -> dict[Entity, dict[str, float]]:
     """Return all entities with their quotas.
 
     Raises:
-        CommandError: the cluster refuses.
+        OperationError: the cluster refuses.
     """
     response = admin.ask(DescribeClientQuotasRequest(components=(), strict=False))
     if response.error_code is not ErrorCode.none:
-        raise CommandError(response.error_message or response.error_code.name)
+        raise OperationError(response.error_message or response.error_code.name)
     return {
         tuple((part.entity_type, part.entity_name) for part in entry.entity): {
             value.key: value.value for value in entry.values
@@ -38,7 +38,7 @@ def change(admin: "ClusterAdmin", entity: Entity, quotas: Mapping[str, float | N
     """Set an entity's quotas; None has one removed.
 
     Raises:
-        CommandError: the cluster refuses.
+        OperationError: the cluster refuses.
     """
     entry = EntryData(
         entity=tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in entity),
@@ -49,7 +49,7 @@ def change(admin: "ClusterAdmin", entity: Entity, quotas: Mapping[str, float | N
     )
     (result,) = admin.ask(AlterClientQuotasRequest(entries=(entry,), validate_only=False)).entries
     if result.error_code is not ErrorCode.none:
-        raise CommandError(f"{shown(entity)}: {result.error_message or result.error_code.name}")
+        raise OperationError(f"{shown(entity)}: {result.error_message or result.error_code.name}")
 
 
 def shown(entity: Entity) -> str:

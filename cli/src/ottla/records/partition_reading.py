@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ottla.errors import CommandError
-from ottla.interruptible import interruptible
-from ottla.kafka_client import REQUEST_TIMEOUT_S, describe_error, partition_count
-from ottla.records.record_line import Record
-from ottla.records.start_offset import Anchor, StartOffset
+from ottla.kafka_client import partition_count
+from ottla_operations.errors import OperationError
+from ottla_operations.interruptible import interruptible
+from ottla_operations.kafka_access import REQUEST_TIMEOUT_S, describe_error
+from ottla_operations.records.record_line import Record
+from ottla_operations.records.start_offset import Anchor, StartOffset
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
@@ -48,7 +49,7 @@ class Reading:
         """Read until `count`, the ends (unless `follow`), or an interrupt.
 
         Raises:
-            CommandError: a partition cannot be read.
+            OperationError: a partition cannot be read.
         """
         remaining = count
         while (follow or self._ends) and remaining != 0:
@@ -70,7 +71,7 @@ class Reading:
                 return False
             if error.retriable() and not error.fatal():
                 return False
-            raise CommandError(describe_error(error, bootstrap, f"{message.topic()} partition {partition}"))
+            raise OperationError(describe_error(error, bootstrap, f"{message.topic()} partition {partition}"))
         if follow:
             return True
         end = self._ends.get(partition)
@@ -86,7 +87,7 @@ def first_offset(start: StartOffset, first: int, end: int, partition: int) -> in
     """Return the offset a partition is read from, given the first there is and the one after the last.
 
     Raises:
-        CommandError: the partition does not have the offset asked for.
+        OperationError: the partition does not have the offset asked for.
     """
     match start.anchor:
         case Anchor.EARLIEST:
@@ -96,7 +97,7 @@ def first_offset(start: StartOffset, first: int, end: int, partition: int) -> in
         case Anchor.BEFORE_END:
             return max(first, end - start.number)
         case Anchor.OFFSET if not first <= start.number <= end:
-            raise CommandError(
+            raise OperationError(
                 f"partition {partition} has no offset {start.number}; it holds {describe_range(first, end)}"
             )
         case _:
@@ -120,12 +121,12 @@ def chosen_partitions(consumer: "Consumer", topic: str, chosen: Sequence[int] | 
     """Return the partitions to read, in order: those that were chosen, or all.
 
     Raises:
-        CommandError: the topic, or one of them, does not exist.
+        OperationError: the topic, or one of them, does not exist.
     """
     count = partition_count(consumer, topic, bootstrap)
     for partition in chosen or ():
         if partition >= count:
-            raise CommandError(f"topic {topic} has no partition {partition}; its partitions are 0 to {count - 1}")
+            raise OperationError(f"topic {topic} has no partition {partition}; its partitions are 0 to {count - 1}")
     return sorted(set(chosen)) if chosen else list(range(count))
 
 

@@ -3,9 +3,9 @@
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ottla.records.number_ranges import NumberRanges
-from ottla.records.record_line import Record
 from ottla.records.stalled_publishing import StalledPublishing
+from ottla_operations.records.number_ranges import NumberRanges
+from ottla_operations.records.record_line import Record
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer

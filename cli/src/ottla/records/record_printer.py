@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from ottla.output import counted, note, write_result
-from ottla.records.record_filter import Matches, NotDecided
-from ottla.records.record_line import BadLine, Record
+from ottla.output import note, write_result
+from ottla_operations.quantities import counted
+from ottla_operations.records.record_filter import Matches, NotDecided
+from ottla_operations.records.record_line import BadLine, Record
 
 REASONS_MAX = 5
 """Different reasons that are kept and told."""

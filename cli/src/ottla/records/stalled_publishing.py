@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ottla.errors import CommandError
-from ottla.output import human_bytes, note
+from ottla.output import note
+from ottla_operations.errors import OperationError
+from ottla_operations.quantities import human_bytes
 
 STALLED_AFTER_S = 3.0
 PAUSE_MAX_S = 1.0
@@ -64,7 +65,7 @@ class StalledPublishing:
 
 def why_nothing_is_acknowledged(topic: str, bootstrap: str, config: Mapping[str, Any]) -> str:
     """Ask the cluster why it does not take records of a topic, and return that in words."""
-    from ottla.cluster.cluster_admin import ClusterAdmin  # noqa: PLC0415 - hardly ever needed
+    from ottla_operations.cluster.cluster_admin import ClusterAdmin  # noqa: PLC0415 - hardly ever needed
 
     try:
         with ClusterAdmin(bootstrap, config, answer_timeout_s=ANSWER_WITHIN_S) as admin:
@@ -81,7 +82,7 @@ def why_nothing_is_acknowledged(topic: str, bootstrap: str, config: Mapping[str,
                 for each in partitions
                 if each.leader is not None and each.is_under_replicated
             ]
-    except CommandError as error:
+    except OperationError as error:
         return str(error)
     return problems[0] if problems else "brokers are there, but do not answer"
 

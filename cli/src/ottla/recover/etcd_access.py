@@ -11,15 +11,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ottla.errors import CommandError
 from ottla.local import ports
 from ottla.local.cluster_directory import ClusterDirectory, DirectoryInUse, UnusableDirectory
-from ottla.local.cluster_report import ClusterPhase, ClusterReport
 from ottla.local.etcd_binary import EtcdNotFound, find_etcd
 from ottla.local.launch_options import LaunchOptions, settle
 from ottla.local.plan import ClusterPlan, internal_port_count, plan_cluster
 from ottla.local.process import ProcessFailed
-from ottla.local.process_identity import is_alive
 from ottla.local.secure_plan import etcd_root_properties
 from ottla.local.supervisor import StopSignal, Supervisor
 from ottla_core.cluster.etcd.client import EtcdClient
@@ -27,6 +24,9 @@ from ottla_core.config import EtcdSettings, validated
 from ottla_core.environment_settings import Keys, environment_settings
 from ottla_core.errors import ConfigurationError
 from ottla_core.properties_file import read_properties
+from ottla_operations.errors import OperationError
+from ottla_operations.local_clusters.cluster_report import ClusterPhase, ClusterReport
+from ottla_operations.local_clusters.process_identity import is_alive
 
 LOST_SUFFIX = ".lost"
 
@@ -37,7 +37,7 @@ def etcd_settings(
     """Return how etcd is reached; `files` are settings of a certificate that count more than the environment's.
 
     Raises:
-        CommandError: a file cannot be read, or a setting is wrong.
+        OperationError: a file cannot be read, or a setting is wrong.
     """
     known = EtcdSettings.known_keys()
     try:
@@ -51,7 +51,7 @@ def etcd_settings(
             values["cluster.name"] = cluster_name
         return validated(EtcdSettings, values, {}, frozenset(each.key for each in found if each.is_from_file))
     except ConfigurationError as error:
-        raise CommandError(str(error)) from None
+        raise OperationError(str(error)) from None
 
 
 @asynccontextmanager
@@ -59,12 +59,12 @@ async def named_etcd(settings: EtcdSettings) -> AsyncIterator[EtcdClient]:
     """Connect to an etcd that runs.
 
     Raises:
-        CommandError: a setting is wrong.
+        OperationError: a setting is wrong.
     """
     try:
         etcd = EtcdClient.from_settings(settings)
     except ConfigurationError as error:
-        raise CommandError(str(error)) from None
+        raise OperationError(str(error)) from None
     try:
         yield etcd
     finally:
@@ -75,14 +75,14 @@ def local_report(directory: ClusterDirectory) -> ClusterReport:
     """Return the last report of a local cluster.
 
     Raises:
-        CommandError: there never was one.
+        OperationError: there never was one.
     """
     try:
         report = directory.read_report()
     except UnusableDirectory as error:
-        raise CommandError(str(error)) from None
+        raise OperationError(str(error)) from None
     if report is None:
-        raise CommandError(f"there is no cluster in {directory.path}; name its directory with --dir, or --etcd")
+        raise OperationError(f"there is no cluster in {directory.path}; name its directory with --dir, or --etcd")
     return report
 
 
@@ -91,7 +91,7 @@ async def local_etcd(directory: ClusterDirectory, *, cluster_name: str | None = 
     """Connect to the etcd of a local cluster; start it for that long if the cluster is stopped.
 
     Raises:
-        CommandError: it cannot be started, or the cluster is just starting.
+        OperationError: it cannot be started, or the cluster is just starting.
     """
     report = local_report(directory)
     files = etcd_root_properties(directory.path) if report.is_secure else None
@@ -107,20 +107,20 @@ async def local_etcd(directory: ClusterDirectory, *, cluster_name: str | None = 
             ):
                 yield etcd
     except DirectoryInUse:
-        raise CommandError(f"a cluster is just starting in {directory.path}") from None
+        raise OperationError(f"a cluster is just starting in {directory.path}") from None
     except UnusableDirectory as error:
-        raise CommandError(str(error)) from None
+        raise OperationError(str(error)) from None
 
 
 def set_etcd_aside(directory: ClusterDirectory) -> list[Path]:
     """Rename the data of a local cluster's etcd, so that it begins anew; return under which names it is kept.
 
     Raises:
-        CommandError: the cluster runs, or it has an etcd of its own nowhere.
+        OperationError: the cluster runs, or it has an etcd of its own nowhere.
     """
     report = local_report(directory)
     if not report.embedded_etcd:
-        raise CommandError("the cluster uses an etcd that was given by --etcd; give it an empty one in its place")
+        raise OperationError("the cluster uses an etcd that was given by --etcd; give it an empty one in its place")
     try:
         with directory.locked():
             kept = []
@@ -130,7 +130,7 @@ def set_etcd_aside(directory: ClusterDirectory) -> list[Path]:
                     kept.append(data.rename(_free_name(data)))
             return kept
     except DirectoryInUse:
-        raise CommandError(f"the cluster in {directory.path} runs; stop it with `ottla down`") from None
+        raise OperationError(f"the cluster in {directory.path} runs; stop it with `ottla down`") from None
 
 
 def _free_name(data: Path) -> Path:
@@ -145,7 +145,7 @@ def _plan(directory: ClusterDirectory, report: ClusterReport) -> ClusterPlan:
     try:
         binary = find_etcd().path
     except EtcdNotFound as error:
-        raise CommandError(str(error)) from None
+        raise OperationError(str(error)) from None
     internal = ports.free_ports(internal_port_count(options), avoid=set(options.etcd_peer_ports))
     return plan_cluster(options, directory, internal, binary)
 
@@ -168,7 +168,7 @@ async def _started_etcd(plan: ClusterPlan, directory: ClusterDirectory) -> Async
             await running
         yield ",".join(plan.etcd_endpoints)
     except ProcessFailed as error:
-        raise CommandError(
+        raise OperationError(
             f"{error}\nIf the data of etcd in {directory.path} is lost, `ottla cluster recover local --new-etcd` "
             "keeps it aside and begins with an empty etcd"
         ) from None

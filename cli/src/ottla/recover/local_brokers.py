@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from ottla.errors import CommandError
 from ottla.local.cluster_directory import ClusterDirectory
-from ottla.local.cluster_report import ClusterReport, process_name
 from ottla.recover.etcd_access import etcd_settings
 from ottla_core.errors import ConfigurationError
 from ottla_core.properties_file import read_properties
+from ottla_operations.errors import OperationError
+from ottla_operations.local_clusters.cluster_report import ClusterReport, process_name
 
 META_PROPERTIES = "meta.properties"
 
@@ -16,7 +16,7 @@ def local_log_directories(directory: ClusterDirectory, report: ClusterReport) ->
     """Return the log directories by broker; those that do not exist are left out, and so are brokers without any.
 
     Raises:
-        CommandError: a file with settings cannot be read.
+        OperationError: a file with settings cannot be read.
     """
     found: dict[int, list[Path]] = {}
     numbers = {int(path.stem.rpartition("-")[2]) for path in directory.config.glob("broker-*.properties")}
@@ -25,7 +25,7 @@ def local_log_directories(directory: ClusterDirectory, report: ClusterReport) ->
         try:
             properties = read_properties(directory.config_of(name)) if directory.config_of(name).exists() else {}
         except ConfigurationError as error:
-            raise CommandError(str(error)) from None
+            raise OperationError(str(error)) from None
         log_dirs = properties.get("log.dirs", str(directory.data_of(name)))
         paths = [path for text in log_dirs.split(",") if ((path := Path(text.strip())) / META_PROPERTIES).exists()]
         if paths:

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from ottla.output import counted, print_table
+from ottla.output import print_table
 from ottla.recover.merging import RecoveryPlan
 from ottla.recover.partition_rules import PartitionPlan, Verdict
+from ottla_operations.quantities import counted
 
 SHOWN_MAX = 50
 """Partitions that are shown one by one."""

@@ -2,7 +2,6 @@
 
 from contextlib import AbstractAsyncContextManager
 
-from ottla.errors import CommandError
 from ottla.output import progress_bar
 from ottla.recover.merging import RecoveryPlan
 from ottla.recover.writing import check_target, write_state
@@ -11,13 +10,14 @@ from ottla_core.cluster.state import codec
 from ottla_core.cluster.state.feature_check import check_supported
 from ottla_core.cluster.state.keys import KeySpace
 from ottla_core.errors import OttlaError
+from ottla_operations.errors import OperationError
 
 
 async def carry_out(plan: RecoveryPlan, etcd: AbstractAsyncContextManager[EtcdClient], *, dry_run: bool) -> None:
     """Write a plan's state into etcd, or only see that it could be.
 
     Raises:
-        CommandError: it cannot be written.
+        OperationError: it cannot be written.
     """
     try:
         check_known(plan)
@@ -30,7 +30,7 @@ async def carry_out(plan: RecoveryPlan, etcd: AbstractAsyncContextManager[EtcdCl
                 task = bar.add_task("writing the cluster's state", total=len(plan.entries))
                 await write_state(client, plan, lambda done, _total: bar.update(task, completed=done))
     except OttlaError as error:
-        raise CommandError(str(error)) from None
+        raise OperationError(str(error)) from None
 
 
 def check_known(plan: RecoveryPlan) -> None:

@@ -26,10 +26,10 @@ from typing import Final
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from ottla.errors import CommandError
 from ottla.secure.authority import COMMON_NAME_LENGTH_MAX, IssuedCertificate, issue, new_authority
 from ottla.secure.holders import ClusterHolders
 from ottla_core.rpc_identity import ADMIN
+from ottla_operations.errors import OperationError
 
 DESCRIPTION: Final = "certificates.json"
 AUTHORITY: Final = "authority"
@@ -55,10 +55,10 @@ class CertificateFacts:
 class CertificateFolder:
     """The folder, by its path; `holders` are those that it was made for.
 
-    Every method raises `CommandError` if a file cannot be read or written.
+    Every method raises `OperationError` if a file cannot be read or written.
 
     Raises:
-        CommandError: it is not there or cannot be read.
+        OperationError: it is not there or cannot be read.
     """
 
     def __init__(self, path: Path, *, made_for: ClusterHolders | None = None) -> None:
@@ -72,11 +72,11 @@ class CertificateFolder:
         """Make the folder with an authority and all certificates.
 
         Raises:
-            CommandError: there is one already, or it cannot be written.
+            OperationError: there is one already, or it cannot be written.
         """
         folder = cls(path, made_for=holders)
         if (folder.path / DESCRIPTION).exists():
-            raise CommandError(
+            raise OperationError(
                 f"{folder.path} has certificates already; renew them with `ottla secure renew {folder.path}`"
             )
         with folder._writing():
@@ -126,7 +126,7 @@ class CertificateFolder:
         """Make a new authority, which everybody trusts beside the former one; certificates stay as they are.
 
         Raises:
-            CommandError: a replacement is under way.
+            OperationError: a replacement is under way.
         """
         with self._writing():
             present = (self.path / AUTHORITY / CA).read_bytes()
@@ -135,7 +135,7 @@ class CertificateFolder:
             if self._former.read_bytes() == present:  # also where this step was cut short, with half of the new one
                 self._write_authority(new_authority(_authority_name(self.holders, now), now, valid))
             elif self._is_trusted_by_all():
-                raise CommandError(
+                raise OperationError(
                     "an authority is being replaced already; end that with `ottla secure renew --end-authority` when "
                     "every process has a certificate of the new one"
                 )
@@ -145,14 +145,14 @@ class CertificateFolder:
         """Have nobody trust the former authority any more.
 
         Raises:
-            CommandError: none is being replaced, or certificates of the former one are in use.
+            OperationError: none is being replaced, or certificates of the former one are in use.
         """
         if not self._former.exists():
-            raise CommandError("no authority is being replaced")
+            raise OperationError("no authority is being replaced")
         own = self._authority().certificate.subject
         behind = [facts.holder for facts in self.facts() if facts.issuer != own.rfc4514_string()]
         if behind:
-            raise CommandError(
+            raise OperationError(
                 f"certificates of {', '.join(behind)} are of the former authority; replace them first, with "
                 f"`ottla secure renew {self.path}`"
             )
@@ -195,7 +195,7 @@ class CertificateFolder:
             yield
         except OSError as error:
             at = error.filename or self.path
-            raise CommandError(f"cannot write {at}: {error.strerror or error}; repeat the command then") from None
+            raise OperationError(f"cannot write {at}: {error.strerror or error}; repeat the command then") from None
 
     def _write_description(self) -> None:
         _write(self.path / DESCRIPTION, json.dumps(asdict(self.holders), indent=2).encode() + b"\n")
@@ -206,22 +206,22 @@ class CertificateFolder:
             hosts = {holder: tuple(names) for holder, names in document.pop("hosts").items()}
             return ClusterHolders(**document, hosts=hosts)
         except OSError as error:
-            raise CommandError(
+            raise OperationError(
                 f"{self.path} has no certificates ({error.strerror}); make them with `ottla secure init`"
             ) from None
         except (ValueError, TypeError, KeyError, AttributeError):
-            raise CommandError(f"{self.path / DESCRIPTION} is not what `ottla secure init` has written") from None
+            raise OperationError(f"{self.path / DESCRIPTION} is not what `ottla secure init` has written") from None
 
     def _authority(self) -> IssuedCertificate:
         folder = self.path / AUTHORITY
         try:
             authority = IssuedCertificate((folder / CA).read_bytes(), (folder / CA_KEY).read_bytes())
         except OSError as error:
-            raise CommandError(
+            raise OperationError(
                 f"cannot read the authority in {folder} ({error.strerror}); bring {CA} and {CA_KEY} back to sign with"
             ) from None
         if not authority.is_consistent:
-            raise CommandError(
+            raise OperationError(
                 f"{folder / CA_KEY} is not the key of {folder / CA}: a replacement of the authority was cut short; "
                 f"repeat `ottla secure renew {self.path} --begin-authority`"
             )
@@ -277,9 +277,9 @@ def _facts(holder: str, path: Path) -> CertificateFacts:
     try:
         certificate = x509.load_pem_x509_certificate(path.read_bytes())
     except OSError as error:
-        raise CommandError(f"cannot read {path}: {error.strerror}") from None
+        raise OperationError(f"cannot read {path}: {error.strerror}") from None
     except ValueError:
-        raise CommandError(f"{path} is no certificate in PEM") from None
+        raise OperationError(f"{path} is no certificate in PEM") from None
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         names = (

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import grpc
 
-from ottla.errors import CommandError
 from ottla.secure.etcd_rights import Right, is_of_cluster, role_of, users_of
 from ottla.secure.holders import ETCD_ROOT_USER
 from ottla_core.cluster.etcd.connection import CHANNEL_OPTIONS
 from ottla_core.cluster.etcd.endpoints import etcd_targets
+from ottla_operations.errors import OperationError
 from ottla_proto.gen.etcd import rpc_pb2 as pb
 from ottla_proto.gen.etcd.rpc_pb2_grpc import AuthStub
 
@@ -30,26 +30,26 @@ def make_users(endpoint: str, files: tuple[Path, Path, Path], cluster: str, coun
         counts: how many processes it has, by role.
 
     Raises:
-        CommandError: etcd cannot be reached or refuses.
+        OperationError: etcd cannot be reached or refuses.
     """
     chosen = etcd_targets([endpoint])
     if not chosen.tls:
-        raise CommandError(f"{endpoint}: users are known by certificates, for which etcd has to listen with https")
+        raise OperationError(f"{endpoint}: users are known by certificates, for which etcd has to listen with https")
     authorities, certificate, key = files
     try:
         credentials = grpc.ssl_channel_credentials(
             authorities.read_bytes(), key.read_bytes(), certificate.read_bytes()
         )
     except OSError as error:
-        raise CommandError(f"cannot read {error.filename}: {error.strerror}") from None
+        raise OperationError(f"cannot read {error.filename}: {error.strerror}") from None
     with grpc.secure_channel(chosen.targets[0], credentials, options=CHANNEL_OPTIONS) as channel:
         try:
             grpc.channel_ready_future(channel).result(CONNECTED_WITHIN_S)
             return _make(AuthStub(channel), {ETCD_ROOT_USER: (), **users_of(cluster, counts)}, cluster)
         except grpc.FutureTimeoutError:
-            raise CommandError(f"etcd at {endpoint} does not answer, or does not accept {certificate}") from None
+            raise OperationError(f"etcd at {endpoint} does not answer, or does not accept {certificate}") from None
         except grpc.RpcError as error:
-            raise CommandError(f"etcd at {endpoint} refuses: {error.details()}") from None
+            raise OperationError(f"etcd at {endpoint} refuses: {error.details()}") from None
 
 
 def _make(auth: AuthStub, users: Mapping[str, tuple[Right, ...]], cluster: str) -> list[str]:
@@ -78,13 +78,13 @@ def _check_of_no_other_cluster(auth: AuthStub, users: Iterable[str], cluster: st
     """See that a user is a process of this cluster only; one of two clusters could write the state of either.
 
     Raises:
-        CommandError: it is not.
+        OperationError: it is not.
     """
     for user in sorted(users):
         roles = auth.UserGet(pb.AuthUserGetRequest(name=user), timeout=TIMEOUT_S).roles
         others = [role for role in roles if is_of_cluster(role) and role != role_of(user, cluster)]
         if others:
-            raise CommandError(
+            raise OperationError(
                 f"user {user} of etcd has the role {others[0]} of another cluster: users are named by role and "
                 "number, so clusters of which etcd asks for users each need an etcd of their own"
             )

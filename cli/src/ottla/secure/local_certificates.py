@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from ottla.errors import CommandError
 from ottla.secure.certificate_folder import DESCRIPTION, CertificateFolder
 from ottla.secure.holders import ClusterHolders
+from ottla_operations.errors import OperationError
 
 VALID: Final = timedelta(days=365)
 AUTHORITY_VALID: Final = timedelta(days=3650)
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
         else:
             made = CertificateFolder.create(path, holders, now=now, valid=VALID, authority_valid=AUTHORITY_VALID)
         made.write_client_file(bootstrap)
-    except CommandError as error:
+    except OperationError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
     return 0

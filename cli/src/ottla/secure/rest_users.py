@@ -5,8 +5,8 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
-from ottla.errors import CommandError
 from ottla_core.rest.password_hashes import SALT_BYTES, checked_name, hash_of, parse_users
+from ottla_operations.errors import OperationError
 
 OWN_MODE = 0o600
 
@@ -20,13 +20,13 @@ def set_password(path: Path, name: str, password: Callable[[], str]) -> None:
         password: returns it; called when all else is in order.
 
     Raises:
-        CommandError: the file is none of users, the name is none, or the file cannot be written.
+        OperationError: the file is none of users, the name is none, or the file cannot be written.
     """
     lines = _lines(path)
     try:
         checked_name(name)
     except ValueError as error:
-        raise CommandError(f"{name!r}: {error}") from None
+        raise OperationError(f"{name!r}: {error}") from None
     line = f"{name}:{hash_of(password(), secrets.token_bytes(SALT_BYTES))}"
     kept = [line if _is_of(each, name) else each for each in lines]
     _write(path, kept if line in kept else [*kept, line])
@@ -36,12 +36,12 @@ def delete_user(path: Path, name: str) -> None:
     """Remove a user from a file.
 
     Raises:
-        CommandError: the file has no such user, is none of users, or cannot be written.
+        OperationError: the file has no such user, is none of users, or cannot be written.
     """
     lines = _lines(path)
     kept = [each for each in lines if not _is_of(each, name)]
     if len(kept) == len(lines):
-        raise CommandError(f"{path} has no user {name}")
+        raise OperationError(f"{path} has no user {name}")
     _write(path, kept)
 
 
@@ -51,11 +51,11 @@ def _lines(path: Path) -> list[str]:
     except FileNotFoundError:
         return []
     except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"cannot read {path}: {getattr(error, 'strerror', None) or 'it is no text'}") from None
+        raise OperationError(f"cannot read {path}: {getattr(error, 'strerror', None) or 'it is no text'}") from None
     try:
         parse_users(text)
     except ValueError as error:
-        raise CommandError(f"{path}: {error}; it stays as it is") from None
+        raise OperationError(f"{path}: {error}; it stays as it is") from None
     return text.splitlines()
 
 
@@ -76,4 +76,4 @@ def _write(path: Path, lines: list[str]) -> None:
         fresh.replace(path)
     except OSError as error:
         fresh.unlink(missing_ok=True)
-        raise CommandError(f"cannot write {path}: {error.strerror}") from None
+        raise OperationError(f"cannot write {path}: {error.strerror}") from None

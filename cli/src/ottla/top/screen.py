@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from ottla.output import human_bytes
 from ottla.text_table import table_text
-from ottla.top.activity import Activity, BrokerActivity, GroupActivity, TopicActivity
+from ottla_operations.activity.activity import Activity, BrokerActivity, GroupActivity, TopicActivity
+from ottla_operations.quantities import human_bytes
 
 HEAD_LINES = 4
 """Of a table: an empty line, the columns, the line below them, and how many more rows there are."""

@@ -3,12 +3,13 @@
 import time
 from collections.abc import Sequence
 
-from ottla.errors import CommandError
+from ottla.kafka_client import client_config
 from ottla.output import print_json, write_result
-from ottla.top.activity import activity
-from ottla.top.sample import Sample, Sampler
 from ottla.top.screen import screen
 from ottla.top.terminal import Terminal
+from ottla_operations.activity.activity import activity
+from ottla_operations.activity.sample import Sample, Sampler
+from ottla_operations.errors import OperationError
 
 QUIT = "q"
 
@@ -17,9 +18,9 @@ def show_once(bootstrap: str, properties: Sequence[str] | None, *, interval_s: f
     """Look twice, and print what happened in between.
 
     Raises:
-        CommandError: no broker answers.
+        OperationError: no broker answers.
     """
-    sampler = Sampler(bootstrap, properties)
+    sampler = Sampler(bootstrap, client_config(bootstrap, properties))
     former = sampler.take()
     time.sleep(interval_s)
     found = activity(former, sampler.take())
@@ -38,9 +39,9 @@ def show_until_quit(
     A cluster that does not answer is told on the screen, with what was seen last.
 
     Raises:
-        CommandError: no broker answers the first look.
+        OperationError: no broker answers the first look.
     """
-    sampler = Sampler(bootstrap, properties)
+    sampler = Sampler(bootstrap, client_config(bootstrap, properties))
     former = sampler.take()
     last = activity(former, former)
     title = f"cluster {last.cluster_id}: a first look, rates come in {interval_s:g} s; q quits"
@@ -52,7 +53,7 @@ def show_until_quit(
                 if QUIT in terminal.key(interval_s):
                     return
                 new = sampler.take()
-            except CommandError as error:
+            except OperationError as error:
                 title = str(error)
                 continue
             except KeyboardInterrupt:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from ottla.errors import CommandError
+from ottla_operations.errors import OperationError
 
 PASSWORD_BYTES_MAX: Final = 1024
 STANDARD_INPUT: Final = Path("-")
@@ -19,7 +19,7 @@ def read_password(source: Path | None, user: str) -> str:
         user: for the question.
 
     Raises:
-        CommandError: there is no password, or no terminal.
+        OperationError: there is no password, or no terminal.
     """
     if source is None:
         return _asked_for(user)
@@ -31,27 +31,27 @@ def read_password(source: Path | None, user: str) -> str:
                 content = opened.readline(PASSWORD_BYTES_MAX + 2)
         password = content.decode().rstrip("\r\n")
     except OSError as error:
-        raise CommandError(f"cannot read the password from {source}: {error.strerror}") from None
+        raise OperationError(f"cannot read the password from {source}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise CommandError(f"cannot read the password from {source}: it is no text in UTF-8") from None
+        raise OperationError(f"cannot read the password from {source}: it is no text in UTF-8") from None
     return _checked(password)
 
 
 def _asked_for(user: str) -> str:
     if not sys.stdin.isatty():
-        raise CommandError(
+        raise OperationError(
             "there is no terminal to ask for the password at; --password-file names a file that has it, or - for the"
             " standard input"
         )
     password = getpass.getpass(f"password of {user}: ")
     if getpass.getpass("once more: ") != password:
-        raise CommandError("the passwords are not the same; nothing was changed")
+        raise OperationError("the passwords are not the same; nothing was changed")
     return _checked(password)
 
 
 def _checked(password: str) -> str:
     if not password:
-        raise CommandError("the password is empty; nothing was changed")
+        raise OperationError("the password is empty; nothing was changed")
     if len(password.encode()) > PASSWORD_BYTES_MAX:
-        raise CommandError(f"the password has more than {PASSWORD_BYTES_MAX} bytes; nothing was changed")
+        raise OperationError(f"the password has more than {PASSWORD_BYTES_MAX} bytes; nothing was changed")
     return password

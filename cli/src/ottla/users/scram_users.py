@@ -16,12 +16,12 @@ from kio.schema.describe_user_scram_credentials.v0.request import DescribeUserSc
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8, i32
 
-from ottla.errors import CommandError
 from ottla_core.cluster.state.security import ScramMechanism
 from ottla_core.scram import SALT_BYTES, salted_password
+from ottla_operations.errors import OperationError
 
 if TYPE_CHECKING:
-    from ottla.cluster.cluster_admin import ClusterAdmin
+    from ottla_operations.cluster.cluster_admin import ClusterAdmin
 
 Iterations = Mapping[ScramMechanism, int]
 
@@ -30,11 +30,11 @@ def users_of(admin: "ClusterAdmin") -> dict[str, Iterations]:
     """Return all users with their mechanisms, and with how many iterations each was hashed.
 
     Raises:
-        CommandError: the cluster refuses.
+        OperationError: the cluster refuses.
     """
     response = admin.ask(DescribeUserScramCredentialsRequest(users=None))
     if response.error_code is not ErrorCode.none:
-        raise CommandError(response.error_message or response.error_code.name)
+        raise OperationError(response.error_message or response.error_code.name)
     return {
         each.user: {ScramMechanism(info.mechanism): info.iterations for info in each.credential_infos}
         for each in response.results
@@ -48,7 +48,7 @@ def set_password(
     """Set a user's password for some mechanisms, each with a salt of its own.
 
     Raises:
-        CommandError: the cluster refuses; mechanisms before the one that it refuses have the new password.
+        OperationError: the cluster refuses; mechanisms before the one that it refuses have the new password.
     """
     for mechanism in mechanisms:
         salt = token_bytes(SALT_BYTES)
@@ -66,7 +66,7 @@ def delete(admin: "ClusterAdmin", user: str, mechanisms: Sequence[ScramMechanism
     """Delete a user's credentials for some mechanisms.
 
     Raises:
-        CommandError: the cluster refuses.
+        OperationError: the cluster refuses.
     """
     for mechanism in mechanisms:
         deletion = ScramCredentialDeletion(name=user, mechanism=i8(mechanism))
@@ -76,4 +76,4 @@ def delete(admin: "ClusterAdmin", user: str, mechanisms: Sequence[ScramMechanism
 def _alter(admin: "ClusterAdmin", request: AlterUserScramCredentialsRequest) -> None:
     (result,) = admin.ask(request).results
     if result.error_code is not ErrorCode.none:
-        raise CommandError(f"user {result.user}: {result.error_message or result.error_code.name}")
+        raise OperationError(f"user {result.user}: {result.error_message or result.error_code.name}")

@@ -4,8 +4,8 @@ import pytest
 
 from ottla.acls.acl_file import changes_to, read_acl_file
 from ottla.acls.binding_words import binding_of, document_of
-from ottla.errors import CommandError
 from ottla_core.acls import AclOperation, PatternType, Permission, ResourceKind
+from ottla_operations.errors import OperationError
 
 TEXT = """
 principals:
@@ -44,7 +44,7 @@ def test_resources_are_written_and_shown_alike(
     [("table:t", "read", "table"), ("topic", "read", "topic:flights"), ("topic:t", "look", "look")],
 )
 def test_words_that_stand_for_nothing_are_named(resource: str, operation: str, named: str) -> None:
-    with pytest.raises(CommandError, match=named):
+    with pytest.raises(OperationError, match=named):
         binding_of(resource, "ada", operation)
 
 
@@ -81,5 +81,5 @@ def test_a_file_says_everything_about_the_principals_that_it_names() -> None:
     ],
 )
 def test_what_is_wrong_with_a_file_is_named_with_its_place(text: str, named: str) -> None:
-    with pytest.raises(CommandError, match=named):
+    with pytest.raises(OperationError, match=named):
         read_acl_file(text, "rights.yaml")

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
-from ottla.cluster.cluster_view import (
+from ottla_core.topic_partition import TopicPartition
+from ottla_operations.cluster.cluster_view import (
     ELECTION_NOT_NEEDED,
     BrokerView,
     ClusterView,
@@ -17,8 +18,7 @@ from ottla.cluster.cluster_view import (
     ReplicaOnDisk,
     Replicas,
 )
-from ottla.errors import CommandError
-from ottla_core.topic_partition import TopicPartition
+from ottla_operations.errors import OperationError
 
 PARTITION_BYTES = 100
 
@@ -114,4 +114,4 @@ class SimulatedCluster:
 
     def _check(self) -> None:
         if self.is_gone:
-            raise CommandError("cannot reach the cluster")
+            raise OperationError("cannot reach the cluster")

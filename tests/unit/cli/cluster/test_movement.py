@@ -3,8 +3,8 @@
 import pytest
 
 from ottla.cluster.movement import Movement
-from ottla.errors import CommandError
 from ottla_core.topic_partition import TopicPartition
+from ottla_operations.errors import OperationError
 from tests.unit.cli.cluster.simulated_cluster import PARTITION_BYTES, SimulatedCluster
 
 NAMES = [TopicPartition("t", index) for index in range(10)]
@@ -141,6 +141,6 @@ def test_a_cluster_that_goes_away_ends_the_movement_and_says_that_throttles_stay
         def wait(self, duration_s: float) -> None:
             cluster.is_gone = True
 
-    with pytest.raises(CommandError, match="cannot reach"):
+    with pytest.raises(OperationError, match="cannot reach"):
         movement(cluster, dict.fromkeys(NAMES, (1, 3))).run(Leaving(), Told(), bytes_per_second=1)
     assert "throttles were not removed" in capsys.readouterr().err

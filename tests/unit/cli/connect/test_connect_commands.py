@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from ottla import worker_client
 from ottla.commands import connect_state
 from ottla.main import main
 from ottla_connect.connector_states import TargetState
@@ -23,6 +22,7 @@ from ottla_connect.rest.application import create_application
 from ottla_core.rest.errors import Conflict
 from ottla_core.rest.server import RestServer
 from ottla_core.rest.settings import Listener
+from ottla_operations.workers import worker_client
 from tests.support.free_ports import free_port
 from tests.unit.connect.rest.scripted_herder import ScriptedHerder
 

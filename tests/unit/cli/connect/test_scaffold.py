@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla.connect.scaffold import TEMPLATE, BadPluginName, write_plugin_project
-from ottla.errors import CommandError
+from ottla_operations.errors import OperationError
 
 ROOT = Path(__file__).parents[4]
 
@@ -27,7 +27,7 @@ def test_bad_names_are_refused(tmp_path: Path, name: str) -> None:
 def test_an_existing_folder_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "weather").mkdir()
 
-    with pytest.raises(CommandError, match="exists already"):
+    with pytest.raises(OperationError, match="exists already"):
         write_plugin_project("weather", tmp_path)
     assert not list((tmp_path / "weather").iterdir())
 

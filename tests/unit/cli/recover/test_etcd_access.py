@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.errors import CommandError
 from ottla.recover.etcd_access import etcd_settings
+from ottla_operations.errors import OperationError
 
 
 def test_settings_of_etcd_are_those_of_a_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,5 +21,5 @@ def test_settings_of_etcd_are_those_of_a_service(tmp_path: Path, monkeypatch: py
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="nowhere"):
+    with pytest.raises(OperationError, match="nowhere"):
         etcd_settings(None, tmp_path / "nowhere", None)

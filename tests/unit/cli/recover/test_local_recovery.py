@@ -20,7 +20,7 @@ async def test_log_directories_are_held_until_the_question_is_answered(
 ) -> None:
     (await take_directories([tmp_path / "a"], node_id=1, cluster_id="ours")).release()
     monkeypatch.setattr("ottla.recover.etcd_access.local_report", lambda _where: SimpleNamespace(supervisor=None))
-    monkeypatch.setattr("ottla.local.process_identity.is_alive", lambda _process: False)
+    monkeypatch.setattr("ottla_operations.local_clusters.process_identity.is_alive", lambda _process: False)
     monkeypatch.setattr(
         "ottla.recover.local_brokers.local_log_directories", lambda _where, _report: {1: [tmp_path / "a"]}
     )

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from ottla.errors import CommandError
 from ottla.secure import certificate_folder
 from ottla.secure.certificate_folder import CertificateFolder
 from ottla.secure.holders import ClusterHolders
+from ottla_operations.errors import OperationError
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 YEAR = timedelta(days=365)
@@ -100,7 +100,7 @@ def test_an_authority_that_was_begun_in_part_is_begun_again(tmp_path: Path, monk
     for path in cuts(monkeypatch, tmp_path, begin, before=made):
         begin(path)
         check_is_whole(CertificateFolder(path), 2)
-        with pytest.raises(CommandError, match="being replaced already"):
+        with pytest.raises(OperationError, match="being replaced already"):
             begin(path)
 
 
@@ -114,7 +114,7 @@ def test_half_of_an_authority_signs_nothing(tmp_path: Path, monkeypatch: pytest.
         before = {holder: folder.file(holder, "key.pem").read_bytes() for holder in folder.holders.subjects()}
         try:
             folder.issue_all(NOW, YEAR)
-        except CommandError as error:
+        except OperationError as error:
             refused += "repeat `ottla secure renew" in str(error)
             assert before == {holder: folder.file(holder, "key.pem").read_bytes() for holder in before}
     assert refused == 1
@@ -167,5 +167,5 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (folder.path / "broker-1" / "ca.pem").unlink()
     (folder.path / "broker-1" / "ca.pem").mkdir()
     for step in (lambda: folder.issue_all(NOW, YEAR), lambda: folder.begin_authority(LATER, YEAR)):
-        with pytest.raises(CommandError, match=r"cannot write .*broker-1"):
+        with pytest.raises(OperationError, match=r"cannot write .*broker-1"):
             step()

@@ -1,7 +1,7 @@
 """The screen of `ottla top` keeps within a terminal."""
 
-from ottla.top.activity import Activity, BrokerActivity
 from ottla.top.screen import screen
+from ottla_operations.activity.activity import Activity, BrokerActivity
 
 BROKER = BrokerActivity(
     broker=1, rack=None, leads=3, replicas=3, behind=0, written_bytes_per_s=0.0, log_bytes=989, free_bytes=46 << 30

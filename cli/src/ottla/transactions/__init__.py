@@ -1,1 +1,0 @@
-"""Transactions of a cluster, as `ottla transaction` and `ottla doctor` see them."""

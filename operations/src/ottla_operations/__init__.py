@@ -1,0 +1,1 @@
+"""What the `ottla` command and the console both do with clusters: asking, judging, planning, changing."""

@@ -1,0 +1,1 @@
+"""What happens in a cluster: rates between two looks at it."""

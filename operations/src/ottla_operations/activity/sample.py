@@ -1,0 +1,98 @@
+"""One look at a cluster: brokers, how large and how long its logs are, and how far groups have read."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla_operations.cluster.cluster_admin import ClusterAdmin
+from ottla_operations.cluster.cluster_view import ClusterView, Disks, LogDirectoryView
+from ottla_operations.errors import OperationError
+from ottla_operations.groups.inspection import EMPTY, Partition, committed_offsets, list_groups, log_offsets
+from ottla_operations.kafka_access import checked_admin_client
+
+GROUPS_MAX = 100
+"""The groups that are looked at, in the order of their names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSample:
+    """A group: its state, and by partition the offset that it reads next."""
+
+    state: str
+    committed: Mapping[Partition, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """A cluster at one moment.
+
+    Attributes:
+        at_s: when, by a clock that does not jump.
+        view: brokers and partitions.
+        disks: the copies of partitions, by broker.
+        directories: the log directories, by broker.
+        ends: the offset of the next record of each partition that has a leader.
+        groups: consumer groups, by name.
+        not_seen: what could not be asked, a line each.
+    """
+
+    at_s: float
+    view: ClusterView
+    disks: Disks = field(default_factory=dict)
+    directories: Mapping[int, Sequence[LogDirectoryView]] = field(default_factory=dict)
+    ends: Mapping[Partition, int] = field(default_factory=dict)
+    groups: Mapping[str, GroupSample] = field(default_factory=dict)
+    not_seen: Sequence[str] = ()
+
+
+class Sampler:
+    """Looks at a cluster again and again, over connections that it keeps.
+
+    Args:
+        bootstrap: addresses of brokers.
+        config: settings of a client, under librdkafka's names.
+    """
+
+    def __init__(self, bootstrap: str, config: Mapping[str, Any]) -> None:
+        self._bootstrap = bootstrap
+        self._config = config
+        self._client = checked_admin_client({**config, "bootstrap.servers": bootstrap})
+
+    def take(self) -> Sample:
+        """Return a new look.
+
+        Raises:
+            OperationError: no broker answers.
+        """
+        at_s = time.monotonic()
+        with ClusterAdmin(self._bootstrap, self._config) as admin:
+            view = admin.view()
+            brokers = view.brokers.values()
+            disks, directories = admin.disks(brokers), admin.log_directories(brokers)
+        not_seen = [f"broker {number} does not answer" for number in sorted(view.brokers.keys() - disks.keys())]
+        ends = self._ends(view, not_seen)
+        groups = self._groups(not_seen)
+        return Sample(
+            at_s=at_s, view=view, disks=disks, directories=directories, ends=ends, groups=groups, not_seen=not_seen
+        )
+
+    def _ends(self, view: ClusterView, not_seen: list[str]) -> dict[Partition, int]:
+        from confluent_kafka.admin import OffsetSpec  # noqa: PLC0415
+
+        led = [(name.topic, name.partition) for name, each in view.partitions.items() if each.leader is not None]
+        try:
+            return log_offsets(self._client, led, OffsetSpec.latest(), self._bootstrap)  # type: ignore[no-untyped-call]
+        except OperationError as error:
+            not_seen.append(str(error))
+            return {}
+
+    def _groups(self, not_seen: list[str]) -> dict[str, GroupSample]:
+        found = {}
+        try:
+            for each in list_groups(self._client, self._bootstrap)[0][:GROUPS_MAX]:
+                committed = committed_offsets(self._client, each.group, self._bootstrap)
+                found[each.group] = GroupSample(state=each.state or EMPTY, committed=committed)
+        except OperationError as error:
+            not_seen.append(str(error))
+        return found

@@ -1,0 +1,1 @@
+"""Brokers, topics and replicas of a cluster: asking, planning, changing."""

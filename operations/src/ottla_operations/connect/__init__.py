@@ -1,0 +1,1 @@
+"""What Connect workers tell."""

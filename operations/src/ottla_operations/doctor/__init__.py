@@ -1,0 +1,1 @@
+"""What is wrong with a cluster, in the order of harm, and what mends it."""

@@ -1,0 +1,1 @@
+"""What a local cluster of `ottla up` tells of itself."""

@@ -1,0 +1,1 @@
+"""Records by the schemas of a registry."""

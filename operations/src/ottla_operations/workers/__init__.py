@@ -1,0 +1,1 @@
+"""REST APIs of Connect workers and mirror workers."""
