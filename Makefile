@@ -4,10 +4,11 @@ PYTHON := .venv/bin/python
 BIN := .venv/bin
 SOURCES := core operations services plugins cli tests benchmarks demo deploy examples
 UNIT_TESTS_OF_CONNECT := tests/unit/connect tests/unit/plugins
-UNIT_TESTS_OF_SERVICES := $(patsubst %,tests/unit/%,broker controller group_coordinator mirror)
+UNIT_TESTS_OF_SERVICES := $(patsubst %,tests/unit/%,broker console controller group_coordinator mirror)
 CONNECT_TESTS := tests/system/connect $(UNIT_TESTS_OF_CONNECT)
 SPARK_TESTS := tests/system/spark
 MIRROR_TESTS := tests/system/mirror tests/system/links
+CONSOLE_TESTS := tests/system/console
 # CI runs a choice of them.
 DEPLOY_TESTS ?= tests/deploy
 UPGRADE_TESTS ?= tests/upgrade
@@ -16,10 +17,10 @@ SIMULATION_TESTS := tests/simulation tests/fuzz
 RECOVERY_TESTS := tests/faults $(patsubst %,tests/system/test_%.py,catching_up cluster_commands compaction controller_failover \
 	crash damaged_files full_disk group_faults lost_records power_loss recover replication restored_etcd)
 # The longest first, behind test-system. Simulations and rules take what the others leave of the processors.
-SUITES := test-recovery test-simulation test-upgrade test-mirror test-spark test-documents test-rules test-clients test-connect test-scenarios test-wheels
+SUITES := test-recovery test-simulation test-upgrade test-mirror test-console test-spark test-documents test-rules test-clients test-connect test-scenarios test-wheels
 FIRST_SUITES := $(shell sed -n 's/^\([a-z]*\) .*/\1/p' tests/first.txt | uniq)
 WHEELS_TESTS := tests/system/test_wheels.py
-SYSTEM_TESTS_ELSEWHERE := $(WHEELS_TESTS) tests/system/connect $(SPARK_TESTS) $(MIRROR_TESTS) $(RECOVERY_TESTS)
+SYSTEM_TESTS_ELSEWHERE := $(WHEELS_TESTS) tests/system/connect $(SPARK_TESTS) $(MIRROR_TESTS) $(CONSOLE_TESTS) $(RECOVERY_TESTS)
 # Python writes its bytecode here whatever the shell says, or every start of a service would compile it all again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -38,7 +39,7 @@ MINUTES ?= 2
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check check-connect check-plugins check-services check-others check-types check-style \
 	check-imports test test-all test-rules test-simulation test-scenarios test-system \
-	test-wheels test-recovery test-clients test-connect test-spark test-mirror test-documents test-upgrade test-deploy docs faults faults-mirror faults-transactions faults-caught compat bench format stubs clean
+	test-wheels test-recovery test-clients test-connect test-spark test-mirror test-console test-documents test-upgrade test-deploy docs faults faults-mirror faults-transactions faults-caught compat bench format stubs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -90,6 +91,7 @@ test-all: setup ## all tests but those that need Maven, several suites at a time
 	-@scripts/ensure-java
 	-@scripts/ensure-postgresql
 	-@scripts/ensure-prometheus
+	-@scripts/ensure-chromium
 	@echo "three suites at a time: test-system $(ALSO) $(SUITES)"
 	@$(MAKE) --no-print-directory --jobs=3 --keep-going SIDE_BY_SIDE=15 test-system $(ALSO) $(SUITES)
 
@@ -121,6 +123,10 @@ test-clients: setup ## clients that others wrote, against a cluster
 
 test-mirror: setup ## mirrors and linked topics; with Kafka as well where Maven has fetched it
 	@$(call suite,mirror,$(MIRROR_TESTS))
+
+test-console: setup ## the console, in a real browser
+	-@scripts/ensure-chromium
+	@$(call suite,console,$(CONSOLE_TESTS))
 
 test-connect: setup ## Connect and its plugins
 	@scripts/ensure-postgresql

@@ -19,7 +19,7 @@ from tests.support.requirements import lack
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
-PROFILES = ("cli", "grafana", "mirror", "setup", "spark")
+PROFILES = ("cli", "console", "grafana", "mirror", "setup", "spark")
 FILES = {
     "single": ("compose.yaml",),
     "three": ("compose.yaml", "cluster.yaml"),

@@ -56,6 +56,10 @@ def look_for(marks: Iterable[pytest.Mark]) -> None:
         require(*mark.args)
 
 
+def _chromium() -> str | None:
+    return None if shutil.which("chromium") else "Chromium is not installed: apt-get install chromium"
+
+
 def _docker() -> str | None:
     client = shutil.which("docker")
     for command in (["version"], ["compose", "version"]):
@@ -101,6 +105,7 @@ OF_THE_KERNEL = frozenset({"landlock"})
 """What nobody can install; the product does without it where it is not there."""
 REQUIREMENTS: dict[str, Callable[[], str | None]] = {
     "apicurio": _apicurio,
+    "chromium": _chromium,
     "docker": _docker,
     "faketime": _faketime,
     "history": releases.unavailable_reason,

@@ -27,6 +27,7 @@ NEEDED_WITHOUT_AN_IMPORT = {
     "ottla-operations": {
         "attrs", "cachetools", "certifi",  # confluent-kafka's registry client needs them, and does not say so
     },
+    "ottla-console": {"django-htmx"},  # scripts that browsers load
     "ottla-connect": {"ottla-standard"},  # what settings name if users name nothing
     "ottla-mirror": {"ottla-standard"},
     "ottla-spark": {"pandas"},  # PySpark needs it, and does not say so

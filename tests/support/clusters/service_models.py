@@ -5,6 +5,7 @@ from typing import Final
 
 from ottla_broker.config import BrokerConfig
 from ottla_connect.config import WorkerConfig
+from ottla_console.config.console_config import ConsoleConfig
 from ottla_controller.config import ControllerConfig
 from ottla_core.config import ServiceConfig
 from ottla_group_coordinator.config import GroupCoordinatorConfig
@@ -16,4 +17,5 @@ SERVICE_MODELS: Final[Mapping[str, type[ServiceConfig]]] = {
     "group-coordinator": GroupCoordinatorConfig,
     "connect": WorkerConfig,
     "mirror": WorkerSettings,
+    "console": ConsoleConfig,
 }

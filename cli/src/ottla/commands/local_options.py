@@ -100,6 +100,19 @@ MirrorPort = Annotated[
         help="Port of the first mirror worker's REST API; the others follow. 0 takes any free ports.",
     ),
 ]
+Console = Annotated[
+    bool | None,
+    typer.Option("--console/--no-console", show_default="no, or as before", help="Start the console, a web page."),
+]
+ConsolePort = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=65535,
+        show_default="8086, or as before",
+        help="Port of the console. 0 takes any free port.",
+    ),
+]
 Etcd = Annotated[
     str | None,
     typer.Option(metavar="URL[,…]", help="Use this etcd. Without it, one is started with the cluster."),
@@ -109,7 +122,7 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="ROLE:KEY=VALUE",
-        help="A setting for every broker, controller, group-coordinator, connect or mirror worker, or for "
+        help="A setting for every broker, controller, group-coordinator, connect or mirror worker, console, or for "
         "broker-1 alone; "
         "kept until --unset.",
     ),

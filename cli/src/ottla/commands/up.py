@@ -12,6 +12,8 @@ from ottla.commands.local_options import (
     Brokers,
     Connect,
     ConnectPort,
+    Console,
+    ConsolePort,
     Controllers,
     Coordinators,
     Detach,
@@ -55,6 +57,8 @@ def up(
     connect_port: ConnectPort = None,
     mirror: Mirror = None,
     mirror_port: MirrorPort = None,
+    console: Console = None,
+    console_port: ConsolePort = None,
     etcd: Etcd = None,
     settings: Settings = None,
     unset: Unset = None,
@@ -82,6 +86,8 @@ def up(
 
       ottla up --mirror 1                            with a mirror worker, for `ottla mirror create`
 
+      ottla up --console                             with the console, on http://127.0.0.1:8086
+
       ottla up --set broker:log.retention.hours=1    with a broker setting
 
       ottla up --secure                              with certificates everywhere, and a file for clients
@@ -107,6 +113,8 @@ def up(
         connect_port=connect_port,
         mirror=mirror,
         mirror_port=mirror_port,
+        console=console,
+        console_port=console_port,
         force=force,
         secure=secure,
     )

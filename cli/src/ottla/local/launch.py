@@ -141,6 +141,7 @@ def _plan(options: ClusterOptions, directory: ClusterDirectory) -> ClusterPlan:
     _check_broker_ports(broker_ports)
     _check_worker_ports("connect", options.connect_ports, broker_ports)
     _check_worker_ports("mirror", options.mirror_ports, broker_ports)
+    _check_worker_ports("console", options.console_ports, broker_ports)
     if both := set(options.connect_ports) & set(options.mirror_ports):
         raise OperationError(
             f"port {min(both)} is a Connect worker's and a mirror worker's; choose another --mirror-port"
@@ -156,7 +157,13 @@ def _plan(options: ClusterOptions, directory: ClusterDirectory) -> ClusterPlan:
         log.info("etcd %s from %s: %s", etcd.version_text, etcd.origin, etcd.path)
         if etcd.warning:
             log.warning("%s", etcd.warning)
-    taken = {*broker_ports, *options.etcd_peer_ports, *options.connect_ports, *options.mirror_ports}
+    taken = {
+        *broker_ports,
+        *options.etcd_peer_ports,
+        *options.connect_ports,
+        *options.mirror_ports,
+        *options.console_ports,
+    }
     internal = ports.free_ports(internal_port_count(options), avoid=taken)
     return plan_cluster(options, directory, internal, etcd_binary)
 
@@ -260,6 +267,7 @@ async def _supervise(
             racks=plan.options.racks,
             connect=plan.connect,
             mirror=plan.mirror,
+            console=plan.console,
             client_config=str(client_file_of(directory.path)) if plan.options.secure else None,
             rest_config=str(rest_file_of(directory.path)) if plan.options.secure else None,
             supervisor_pid=own.pid,

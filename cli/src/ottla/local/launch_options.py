@@ -13,6 +13,7 @@ from ottla_operations.local_clusters.cluster_report import COORDINATORS_DEFAULT,
 BASE_PORT_DEFAULT = 9092
 CONNECT_PORT_DEFAULT = 8083
 MIRROR_PORT_DEFAULT = 8084
+CONSOLE_PORT_DEFAULT = 8086
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class LaunchOptions:
         connect_port: the first one's port; 0 means any free ports.
         mirror: how many mirror workers.
         mirror_port: the first one's port; 0 means any free ports.
+        console: whether there is a console.
+        console_port: its port; 0 means any free one.
         force: start with fewer brokers even if partitions are lost.
         secure: with certificates everywhere.
     """
@@ -46,6 +49,8 @@ class LaunchOptions:
     connect_port: int | None = None
     mirror: int | None = None
     mirror_port: int | None = None
+    console: bool | None = None
+    console_port: int | None = None
     force: bool = False
     secure: bool = False
 
@@ -90,6 +95,14 @@ def settle(launch_options: LaunchOptions, last: ClusterReport | None) -> Cluster
         default=max(MIRROR_PORT_DEFAULT, *(port + 1 for port in connect_ports), 0),
         avoid=(*broker_ports, *peer_ports, *connect_ports),
     )
+    console_ports = _settle_worker_ports(
+        launch_options,
+        None if launch_options.console is None else int(launch_options.console),
+        launch_options.console_port,
+        before=last.console if last else (),
+        default=CONSOLE_PORT_DEFAULT,
+        avoid=(*broker_ports, *peer_ports, *connect_ports, *mirror_ports),
+    )
     if connect_ports and not coordinators:
         raise OperationError(
             "Connect workers form a consumer group, which needs a group coordinator: --coordinators 1"
@@ -97,6 +110,12 @@ def settle(launch_options: LaunchOptions, last: ClusterReport | None) -> Cluster
     if mirror_ports and not coordinators:
         raise OperationError(
             "Mirror workers form a consumer group, which needs a group coordinator: --coordinators 1"
+        )
+    secure = _settle_secure(launch_options, last, etcd)
+    if secure and console_ports:
+        raise OperationError(
+            "--console shows clusters with the rights of whoever reaches it, and in a secured cluster users have no "
+            "passwords to sign in with; start `ottla-console` with settings of your own (docs/console.md)"
         )
     return ClusterOptions(
         brokers=brokers,
@@ -110,7 +129,8 @@ def settle(launch_options: LaunchOptions, last: ClusterReport | None) -> Cluster
         racks=racks,
         connect_ports=connect_ports,
         mirror_ports=mirror_ports,
-        secure=_settle_secure(launch_options, last, etcd),
+        console_ports=console_ports,
+        secure=secure,
     )
 
 

@@ -41,6 +41,7 @@ SERVICE_MODULES = {
     "broker": "ottla_broker",
     "connect": "ottla_connect.app",
     "mirror": "ottla_mirror",
+    "console": "ottla_console",
 }
 FORKED_MODULES = {
     "controller": "ottla_controller.app",
@@ -48,7 +49,7 @@ FORKED_MODULES = {
     "broker": "ottla_broker.app",
 }
 """Services whose `main` runs in a process that is forked from one that has done their imports."""
-SERVICE_STAGES = (("controller", "group-coordinator", "broker"), ("connect", "mirror"))
+SERVICE_STAGES = (("controller", "group-coordinator", "broker"), ("connect", "mirror", "console"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class ClusterOptions:
         racks: dealt round-robin to the brokers.
         connect_ports: where the Connect workers' REST API listens, a port for each.
         mirror_ports: where the mirror workers' REST API listens, a port for each.
+        console_ports: where the console listens; none without one.
         secure: whether all that is said between processes and with clients is encrypted, and both sides show
             certificates.
     """
@@ -78,6 +80,7 @@ class ClusterOptions:
     racks: tuple[str, ...] = ()
     connect_ports: tuple[int, ...] = ()
     mirror_ports: tuple[int, ...] = ()
+    console_ports: tuple[int, ...] = ()
     secure: bool = False
 
 
@@ -123,6 +126,7 @@ class ClusterPlan:
     Attributes:
         connect: the URLs of the Connect workers.
         mirror: the URLs of the mirror workers.
+        console: the URL of the console; none without one.
         stages: processes that start together.
         files: what must be written before, by path.
     """
@@ -132,6 +136,7 @@ class ClusterPlan:
     bootstrap: str
     connect: tuple[str, ...]
     mirror: tuple[str, ...]
+    console: tuple[str, ...]
     stages: tuple[tuple[ProcessSpec, ...], ...]
     files: Mapping[Path, str]
 
@@ -144,7 +149,7 @@ class ClusterPlan:
 def internal_port_count(options: ClusterOptions) -> int:
     """Return how many ports a plan needs besides those in the options."""
     services = options.brokers + options.controllers + options.coordinators
-    workers = len(options.connect_ports) + len(options.mirror_ports)
+    workers = len(options.connect_ports) + len(options.mirror_ports) + len(options.console_ports)
     ports_of_etcd = 2 if options.secure else 1  # its health and metrics are asked for without a certificate
     return 2 * services + workers + (0 if options.etcd_endpoints else ports_of_etcd * options.etcd_nodes)
 
@@ -193,11 +198,16 @@ def plan_cluster(
         spec, text = _plan_mirror_worker(context, number, bootstrap, remaining.pop())
         files[directory.config_of(spec.name)] = text
         services.append(spec)
+    for number in range(1, len(options.console_ports) + 1):
+        spec, text = _plan_console(context, number, bootstrap, remaining.pop())
+        files[directory.config_of(spec.name)] = text
+        services.append(spec)
     in_stages = (tuple(spec for spec in services if spec.role in roles) for roles in SERVICE_STAGES)
     stages.extend(stage for stage in in_stages if stage)
     connect = tuple(_url(port, secure=options.secure) for port in options.connect_ports)
     mirror = tuple(_url(port, secure=options.secure) for port in options.mirror_ports)
-    return ClusterPlan(options, endpoints, bootstrap, connect, mirror, tuple(stages), files)
+    console = tuple(_url(port) for port in options.console_ports)
+    return ClusterPlan(options, endpoints, bootstrap, connect, mirror, console, tuple(stages), files)
 
 
 def _plan_etcd(
@@ -397,6 +407,44 @@ def _plan_mirror_worker(
     # Its file is one of Java's properties, in which a backslash, as regular expressions have it, is written twice.
     escaped = {key: value.replace("\\", "\\\\") for key, value in properties.items()}
     return spec, properties_text(escaped)
+
+
+def _plan_console(
+    context: _ServiceContext, number: int, bootstrap: str, metrics_port: int
+) -> tuple[ProcessSpec, str]:
+    """Return a console that knows this cluster and its workers."""
+    options, directory = context.options, context.directory
+    name = process_name("console", number)
+    port = options.console_ports[number - 1]
+    prefix = f"cluster.{MIRROR_ALIAS}."
+    assert not options.secure, "a secured cluster has no console beside it"
+    beside = {
+        "connect.url": ",".join(_url(each) for each in options.connect_ports),
+        "mirror.url": ",".join(_url(each) for each in options.mirror_ports),
+        "etcd.url": ",".join(context.etcd_endpoints),
+    }
+    properties = {
+        "clusters": MIRROR_ALIAS,
+        f"{prefix}bootstrap.servers": bootstrap,
+        **{f"{prefix}{key}": value for key, value in beside.items() if value},
+        "listeners": _url(port),
+        "metrics.listener": f"{LOOPBACK}:{metrics_port}",
+        **settings_for(options.settings, "console", number),
+    }
+    spec = ProcessSpec(
+        role="console",
+        id=number,
+        command=(sys.executable, "-m", SERVICE_MODULES["console"], "--config", str(directory.config_of(name))),
+        host=LOOPBACK,
+        port=port,
+        health=_worker_health(options, directory, port),
+        log=directory.log_of(name),
+        stop_s=CONNECT_STOP_S,
+        metrics=f"http://{properties['metrics.listener']}/metrics",
+        environment={"PYTHONUNBUFFERED": "1"},
+        hidden_variables=frozenset(_variable_of(key) for key in properties),
+    )
+    return spec, properties_text(properties)
 
 
 def _rest_properties(options: ClusterOptions, directory: ClusterDirectory, holder: str, port: int) -> dict[str, str]:

@@ -110,6 +110,8 @@ def print_report(
         print(f"connect    {','.join(report.connect)}")
     if report.mirror:
         print(f"mirror     {','.join(report.mirror)}")
+    if report.console:
+        print(f"console    {','.join(report.console)}")
     for setting in shown_settings(report):
         print(f"setting    {setting}")
     if partitions is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ottla_operations.url_redaction import without_login
 from ottla_sdk.kafka.secret_settings import is_secret_setting
 
-ROLES = ("controller", "group-coordinator", "broker", "connect", "mirror")
+ROLES = ("controller", "group-coordinator", "broker", "connect", "mirror", "console")
 LISTENERS = "listeners"
 """Of brokers: what is set is listened to beside the address that the launcher counts on."""
 LAUNCHER_KEYS = frozenset(
@@ -105,8 +105,8 @@ def parse_setting(text: str) -> Setting:
     adds_listeners = (match["role"], match["key"]) == ("broker", LISTENERS)
     if match["key"] in LAUNCHER_KEYS and not adds_listeners:
         raise BadSetting(
-            f"{match['key']} is decided by `ottla up`; see --base-port, --brokers, --connect, --mirror, --etcd and "
-            "--etcd-nodes, and for the pages of metrics `ottla status --json`"
+            f"{match['key']} is decided by `ottla up`; see --base-port, --brokers, --connect, --mirror, --console, "
+            "--etcd and --etcd-nodes, and for the pages of metrics `ottla status --json`"
         )
     node_id = None if match["id"] is None else int(match["id"])
     return Setting(match["role"], node_id, match["key"], match["value"].strip())

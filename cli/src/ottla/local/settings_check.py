@@ -86,6 +86,10 @@ def _model(role: str) -> Any:
         from ottla_group_coordinator.config import GroupCoordinatorConfig  # noqa: PLC0415
 
         return GroupCoordinatorConfig
+    if role == "console":
+        from ottla_console.config.console_config import ConsoleConfig  # noqa: PLC0415
+
+        return ConsoleConfig
     from ottla_connect.config import WorkerConfig  # noqa: PLC0415
 
     return WorkerConfig

@@ -31,7 +31,7 @@ ETCD_ROLE = "etcd"
 MAJORITY_ROLES = frozenset({ETCD_ROLE})
 """Roles whose processes are of no use unless more than half of them run."""
 
-OPTIONAL_ROLES = frozenset({"connect", "mirror"})
+OPTIONAL_ROLES = frozenset({"connect", "mirror", "console"})
 """Roles without which the cluster still is one."""
 
 log = logging.getLogger("ottla.local")

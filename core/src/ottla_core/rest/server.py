@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 
 import structlog
 import uvicorn
-from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from ottla_core.background import start_awaited
@@ -85,7 +84,7 @@ class RestServer:
             if (bound.scheme, bound.host) == (listener.scheme, listener.host) and listener.port in (0, bound.port)
         )
 
-    async def serve(self, app: FastAPI) -> None:
+    async def serve(self, app: ASGIApp) -> None:
         """Begin to answer requests.
 
         Raises:
@@ -123,7 +122,7 @@ class RestServer:
         for server in self._servers:
             await server.answering.wait()
 
-    def _served(self, app: FastAPI, *, is_of_users: bool) -> ASGIApp:
+    def _served(self, app: ASGIApp, *, is_of_users: bool) -> ASGIApp:
         """Return what a listener has of the application."""
         if not self._has_own_administration:
             return app

@@ -126,7 +126,7 @@ def _topics(former: Sample, new: Sample, took_s: float) -> Iterable[TopicActivit
     for name in new.view.partitions:
         by_topic.setdefault(name.topic, []).append((name.topic, name.partition))
     for topic, places in by_topic.items():
-        views = [each for name, each in new.view.partitions.items() if name.topic == topic]
+        views = [new.view.partitions[TopicPartition(*place)] for place in places]
         yield TopicActivity(
             topic=topic,
             partitions=len(places),

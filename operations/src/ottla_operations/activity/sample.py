@@ -12,7 +12,7 @@ from ottla_operations.groups.inspection import EMPTY, Partition, committed_offse
 from ottla_operations.kafka_access import checked_admin_client
 
 GROUPS_MAX = 100
-"""The groups that are looked at, in the order of their names."""
+"""The groups that are looked at unless somebody says otherwise, in the order of their names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +52,13 @@ class Sampler:
     Args:
         bootstrap: addresses of brokers.
         config: settings of a client, under librdkafka's names.
+        groups_max: how many groups are looked at, in the order of their names.
     """
 
-    def __init__(self, bootstrap: str, config: Mapping[str, Any]) -> None:
+    def __init__(self, bootstrap: str, config: Mapping[str, Any], *, groups_max: int = GROUPS_MAX) -> None:
         self._bootstrap = bootstrap
         self._config = config
+        self._groups_max = groups_max
         self._client = checked_admin_client({**config, "bootstrap.servers": bootstrap})
 
     def take(self) -> Sample:
@@ -82,15 +84,17 @@ class Sampler:
 
         led = [(name.topic, name.partition) for name, each in view.partitions.items() if each.leader is not None]
         try:
-            return log_offsets(self._client, led, OffsetSpec.latest(), self._bootstrap)  # type: ignore[no-untyped-call]
+            return log_offsets(self._client, led, OffsetSpec.latest(), self._bootstrap, all_led=False)  # type: ignore[no-untyped-call]
         except OperationError as error:
             not_seen.append(str(error))
             return {}
 
     def _groups(self, not_seen: list[str]) -> dict[str, GroupSample]:
-        found = {}
+        found: dict[str, GroupSample] = {}
+        if not self._groups_max:
+            return found
         try:
-            for each in list_groups(self._client, self._bootstrap)[0][:GROUPS_MAX]:
+            for each in list_groups(self._client, self._bootstrap)[0][: self._groups_max]:
                 committed = committed_offsets(self._client, each.group, self._bootstrap)
                 found[each.group] = GroupSample(state=each.state or EMPTY, committed=committed)
         except OperationError as error:

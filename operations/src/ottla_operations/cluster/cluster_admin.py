@@ -166,6 +166,7 @@ class ClusterAdmin:
                         TopicPartition(topic.name, partition.partition_index),
                         partition.partition_size,
                         partition.is_future_key,
+                        partition.offset_lag,
                     )
                     for directory in response.results
                     for topic in directory.topics

@@ -48,11 +48,17 @@ class PartitionView:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaOnDisk:
-    """One broker's copy of a partition; `is_future` if it is to replace another one on the same broker."""
+    """One broker's copy of a partition.
+
+    Attributes:
+        is_future: whether it is to replace another one on the same broker.
+        behind: by how many offsets it is behind the high watermark, or, of a future copy, behind the one to replace.
+    """
 
     partition: TopicPartition
     size_bytes: int
     is_future: bool = False
+    behind: int = 0
 
 
 @dataclass(frozen=True, slots=True)

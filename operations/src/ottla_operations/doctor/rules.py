@@ -15,7 +15,7 @@ from ottla_operations.local_clusters.disk_space import DiskSpace
 from ottla_operations.quantities import counted, human_bytes
 
 SCARCE_FRACTION = 0.03
-WORKERS = ("connect", "mirror")
+WORKERS = ("connect", "mirror", "console")
 
 
 def findings(facts: Facts) -> list[Finding]:

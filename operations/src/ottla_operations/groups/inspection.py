@@ -137,14 +137,32 @@ def committed_offsets(client: "AdminClient", group: str, bootstrap: str) -> dict
 
 
 def log_offsets(
-    client: "AdminClient", partitions: Iterable[Partition], spec: Any, bootstrap: str
+    client: "AdminClient", partitions: Iterable[Partition], spec: Any, bootstrap: str, *, all_led: bool = True
 ) -> dict[Partition, int]:
     """Return the offset of each partition that a `confluent_kafka.admin.OffsetSpec` asks for.
 
     A partition that is not there is left out; so is one that has no such offset.
+
+    Args:
+        client: of the cluster.
+        partitions: whose offsets are wanted.
+        spec: which offset.
+        bootstrap: where the client connects, for messages.
+        all_led: whether a partition that nobody leads just now is an error; else it is left out, too.
+
+    Raises:
+        OperationError: the cluster does not answer, or refuses.
     """
     from confluent_kafka import KafkaError, KafkaException, TopicPartition  # noqa: PLC0415
 
+    left_out = {KafkaError.UNKNOWN_TOPIC_OR_PART}
+    if not all_led:
+        left_out |= {
+            KafkaError.LEADER_NOT_AVAILABLE,
+            KafkaError.NOT_LEADER_FOR_PARTITION,
+            KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - public names
+            KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
+        }
     offsets = {}
     with plain_errors(bootstrap, "offsets of partitions"):
         wanted = {TopicPartition(topic, number): spec for topic, number in partitions}
@@ -153,7 +171,7 @@ def log_offsets(
             try:
                 offset = future.result().offset
             except KafkaException as exception:
-                if exception.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                if exception.args[0].code() not in left_out:
                     raise
                 continue
             if offset >= 0:

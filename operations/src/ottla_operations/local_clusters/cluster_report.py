@@ -11,7 +11,7 @@ FORMAT_VERSION = 1
 COORDINATORS_DEFAULT = 1
 ETCD_NODES_DEFAULT = 1
 
-_LIST_KEYS = ("etcd", "etcd_peer_ports", "racks", "connect", "mirror")
+_LIST_KEYS = ("etcd", "etcd_peer_ports", "racks", "connect", "mirror", "console")
 
 ProcessState = Literal["starting", "ready", "restarting", "failed", "stopping", "stopped", "not ready", "lost"]
 ClusterPhase = Literal["starting", "running", "stopping", "stopped", "failed", "lost"]
@@ -26,7 +26,7 @@ class ProcessReport:
     """One process of the cluster.
 
     Attributes:
-        role: ``etcd``, ``controller``, ``group-coordinator``, ``broker``, ``connect`` or ``mirror``.
+        role: ``etcd``, ``controller``, ``group-coordinator``, ``broker``, ``connect``, ``mirror`` or ``console``.
         id: its number within the role; a broker's is its Kafka node id.
         pid: its process id, or None while it does not run.
         start: tells the process from a later one with the same id; see `ProcessIdentity`.
@@ -79,6 +79,7 @@ class ClusterReport:
         racks: dealt round-robin to the brokers; empty if they have none.
         connect: the URLs of its Connect workers' REST API; empty if it has none.
         mirror: the URLs of its mirror workers' REST API; empty if it has none.
+        console: the URL of its console; empty if it has none.
         client_config: the administrator's settings for clients of a secured cluster, in librdkafka's words; None for
             a cluster that asks for no certificates.
         rest_config: the administrator's settings for the REST APIs of its workers, likewise.
@@ -105,6 +106,7 @@ class ClusterReport:
     racks: tuple[str, ...] = ()
     connect: tuple[str, ...] = ()
     mirror: tuple[str, ...] = ()
+    console: tuple[str, ...] = ()
     client_config: str | None = None
     rest_config: str | None = None
 

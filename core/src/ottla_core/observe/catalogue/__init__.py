@@ -14,6 +14,7 @@ from ottla_core.observe.catalogue.broker_logs import LOGS
 from ottla_core.observe.catalogue.broker_replication import LINKS, REPLICATION
 from ottla_core.observe.catalogue.broker_requests import GROUP_RELAY, REQUESTS
 from ottla_core.observe.catalogue.connect import CONNECT
+from ottla_core.observe.catalogue.console import CONSOLE
 from ottla_core.observe.catalogue.controller import CONTROLLER
 from ottla_core.observe.catalogue.coordinator import COORDINATOR
 from ottla_core.observe.catalogue.definition import MetricDefinition, ProcessRole
@@ -44,6 +45,7 @@ SECTIONS: Final[Sequence[Section]] = (
     Section("Group coordinators", COORDINATOR),
     Section("Connect workers", CONNECT),
     Section("Mirror workers", MIRROR),
+    Section("Console", CONSOLE),
 )
 
 

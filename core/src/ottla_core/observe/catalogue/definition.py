@@ -19,6 +19,7 @@ class ProcessRole(StrEnum):
     GROUP_COORDINATOR = "group-coordinator"
     CONNECT = "connect"
     MIRROR = "mirror"
+    CONSOLE = "console"
 
 
 class Kind(StrEnum):

@@ -1,0 +1,74 @@
+"""Who is signed in: sessions in this process's memory, bounded in number, in idle time and in age. Pure.
+
+A session's id is a secret that only the browser and this table know; it is drawn anew at each sign-in, so an id that
+somebody planted before is worth nothing after. A session holds the credentials of each cluster that its user has
+signed in to: they make the connections.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ottla_console.clusters.cluster_kit import Credentials
+
+
+@dataclass(slots=True)
+class Session:
+    """One browser of one user.
+
+    Attributes:
+        begun_s, used_s: by a clock that does not jump.
+        credentials: by cluster.
+    """
+
+    begun_s: float
+    used_s: float
+    credentials: dict[str, Credentials] = field(default_factory=dict)
+
+
+class Sessions:
+    """All sessions; the one that was not used for longest makes way for a new one.
+
+    Args:
+        sessions_max: how many there may be.
+        idle_s: after which time without a request one ends.
+        lifetime_s: after which time one ends.
+        draw_id: returns a secret that nobody can guess.
+    """
+
+    def __init__(self, *, sessions_max: int, idle_s: float, lifetime_s: float, draw_id: Callable[[], str]) -> None:
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._sessions_max = sessions_max
+        self._idle_s = idle_s
+        self._lifetime_s = lifetime_s
+        self._draw_id = draw_id
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def find(self, session_id: str | None, now_s: float) -> Session | None:
+        """Return a session that goes on, and note that it is used."""
+        if session_id is None or (found := self._sessions.get(session_id)) is None:
+            return None
+        if now_s - found.used_s > self._idle_s or now_s - found.begun_s > self._lifetime_s:
+            del self._sessions[session_id]
+            return None
+        found.used_s = now_s
+        self._sessions.move_to_end(session_id)
+        return found
+
+    def sign_in(self, former_id: str | None, cluster: str, credentials: Credentials, now_s: float) -> str:
+        """Return the id of a session in which a user is signed in to one more cluster."""
+        former = self.find(former_id, now_s)
+        session = Session(now_s, now_s, {**(former.credentials if former else {}), cluster: credentials})
+        if former_id is not None:
+            self._sessions.pop(former_id, None)
+        session_id = self._draw_id()
+        self._sessions[session_id] = session
+        while len(self._sessions) > self._sessions_max:
+            self._sessions.popitem(last=False)
+        return session_id
+
+    def sign_out(self, session_id: str | None) -> Session | None:
+        """End a session, and return it."""
+        return self._sessions.pop(session_id, None) if session_id is not None else None

@@ -1,0 +1,113 @@
+"""The console's process: `ottla-console --config FILE [--set key=value …]`."""
+
+import asyncio
+import secrets
+import sys
+from contextlib import AsyncExitStack
+from functools import partial
+
+import structlog
+import uvloop
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+
+from ottla_console.access.actions import Actions
+from ottla_console.access.audit_log import AuditLog
+from ottla_console.access.form_tokens import FormTokens
+from ottla_console.access.guard import Guard, RequestCounts
+from ottla_console.access.notices import Notices
+from ottla_console.access.request_origin import allowed_hosts
+from ottla_console.access.sessions import Sessions
+from ottla_console.clusters.bounded_threads import BoundedThreads
+from ottla_console.clusters.watches import Watches
+from ottla_console.config.console_config import PROGRAM, ConsoleConfig
+from ottla_console.console_metrics import serve_metrics
+from ottla_console.pages.all_pages import NAVIGATION, VIEWS
+from ottla_console.pages.routing import routes
+from ottla_console.pages.static_files import static_files, static_route
+from ottla_console.pages.templates import template_environment
+from ottla_console.pages.visit import Console
+from ottla_core.errors import OttlaError
+from ottla_core.lifecycle import run_service, wait_for_end
+from ottla_core.observe.logs import configure_logs
+from ottla_core.readiness import announce_ready
+from ottla_core.rest.path_segments import EncodedPaths
+from ottla_core.rest.server import RestServer
+
+SESSION_COOKIE = "ottla-console"
+SECURE_COOKIE = f"__Host-{SESSION_COOKIE}"
+
+log = structlog.get_logger("console")
+
+
+def main() -> int:
+    """Run a console until SIGTERM; returns the exit code."""
+
+    async def serve(stop: asyncio.Event) -> None:
+        config = ConsoleConfig.load()
+        configure_logs("console", level=config.log_level)
+        await run_console(config, stop)
+
+    return run_service(PROGRAM, serve, uvloop.new_event_loop)
+
+
+async def run_console(config: ConsoleConfig, stop: asyncio.Event) -> None:
+    """Run a console until `stop` is set.
+
+    Raises:
+        RestError: a listener's address is taken.
+        ConfigurationError: a reference in the settings leads nowhere, or the audit log cannot be written.
+    """
+    async with AsyncExitStack() as closing:
+        threads = BoundedThreads(config.threads_max)
+        closing.callback(threads.close)
+        watches = Watches(threads)
+        closing.callback(watches.close)
+        audit = AuditLog(config.audit_log_path)
+        closing.callback(audit.close)
+        rest = RestServer(config.listeners, config.tls)
+        closing.push_async_callback(rest.close)
+        counts = RequestCounts()
+        files = static_files()
+        console = Console(
+            clusters=config.shown_clusters(),
+            templates=template_environment(files, NAVIGATION),
+            watches=watches,
+            threads=threads,
+            sessions=_sessions(config),
+            tokens=FormTokens(),
+            notices=Notices(),
+            actions=Actions(audit, read_only=config.read_only),
+            cookie=SECURE_COOKIE if config.is_secure else SESSION_COOKIE,
+            is_secure=config.is_secure,
+        )
+        guard = Middleware(
+            Guard,
+            hosts=allowed_hosts(config.listeners, config.public_url),
+            public_url=config.public_url,
+            counts=counts,
+        )
+        paths = Middleware(EncodedPaths)
+        await rest.serve(Starlette(routes=[static_route(files), *routes(console, VIEWS)], middleware=[guard, paths]))
+        if config.shows_metrics:
+            closing.callback(serve_metrics(config, console, counts, audit).close)
+        log.info("serving", urls=[str(each) for each in rest.bound], clusters=list(console.clusters))
+        announce_ready()
+        await wait_for_end(stop, _ended(rest))
+
+
+def _sessions(config: ConsoleConfig) -> Sessions:
+    return Sessions(
+        sessions_max=config.sessions_max,
+        idle_s=config.session_idle_timeout_ms / 1000,
+        lifetime_s=config.session_lifetime_ms / 1000,
+        draw_id=partial(secrets.token_urlsafe, 32),
+    )
+
+
+async def _ended(rest: RestServer) -> OttlaError | None:
+    return await rest.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

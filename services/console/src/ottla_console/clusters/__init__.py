@@ -1,0 +1,1 @@
+"""Access to clusters: connections of each user, caches, threads, deadlines."""

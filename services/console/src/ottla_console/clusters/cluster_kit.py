@@ -1,0 +1,127 @@
+"""One user's connections to one cluster: the user's credentials make them, so the cluster's ACLs are the rights.
+
+Blocking clients are used in threads only (`ask`). A `ClusterAdmin` is one conversation, so each question takes one
+that is free, or opens one; librdkafka's admin client is shared.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import structlog
+from confluent_kafka.admin import AdminClient
+
+from ottla_console.clusters.bounded_threads import BoundedThreads
+from ottla_console.config.cluster_settings import ClusterSettings
+from ottla_operations.cluster.cluster_admin import ClusterAdmin
+from ottla_operations.kafka_access import checked_admin_client
+
+ANSWER_TIMEOUT_S: Final = 10.0
+"""How long a page waits for a cluster."""
+IDLE_ADMINS_MAX: Final = 4
+Result = TypeVar("Result")
+
+log = structlog.get_logger("clusters")
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a user has signed in with."""
+
+    user: str
+    password: str = field(repr=False)
+
+
+class ClusterKit:
+    """How one user reaches one cluster.
+
+    Args:
+        settings: of the cluster.
+        credentials: the user's; None for those in the settings.
+        threads: where questions are asked.
+
+    Attributes:
+        config: librdkafka's settings.
+    """
+
+    def __init__(self, settings: ClusterSettings, credentials: Credentials | None, threads: BoundedThreads) -> None:
+        self.settings = settings
+        own = (
+            {} if credentials is None else {"sasl.username": credentials.user, "sasl.password": credentials.password}
+        )
+        self.config: Mapping[str, Any] = {
+            "client.id": "ottla-console",
+            **settings.client,
+            **own,
+            "bootstrap.servers": settings.bootstrap,
+            "logger": _quiet_logger(),
+        }
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._admin_client: AdminClient | None = None
+        self._idle_admins: list[ClusterAdmin] = []
+        self._is_closed = False
+
+    async def ask(self, question: Callable[["ClusterKit"], Result], *, within_s: float = ANSWER_TIMEOUT_S) -> Result:
+        """Return the answer to a question that blocks, asked in a thread.
+
+        Raises:
+            OperationError: the cluster does not answer in time, or refuses.
+        """
+        subject = f"cluster {self.settings.name}"
+        return await self._threads.run(lambda: question(self), within_s=within_s, subject=subject)
+
+    def admin_client(self) -> AdminClient:
+        """Return librdkafka's admin client; in a thread.
+
+        Raises:
+            OperationError: nobody answers, or lets this user in.
+        """
+        with self._lock:
+            if self._admin_client is None:
+                self._admin_client = checked_admin_client(self.config)
+            return self._admin_client
+
+    @contextmanager
+    def cluster_admin(self) -> Iterator[ClusterAdmin]:
+        """Lend what asks over Kafka's protocol; in a thread.
+
+        Raises:
+            OperationError: a setting cannot be used.
+        """
+        with self._lock:
+            admin = self._idle_admins.pop() if self._idle_admins else None
+        if admin is None:
+            admin = ClusterAdmin(self.settings.bootstrap, self.config, answer_timeout_s=ANSWER_TIMEOUT_S)
+        try:
+            yield admin
+        except BaseException:
+            admin.__exit__()
+            raise
+        with self._lock:
+            is_kept = not self._is_closed and len(self._idle_admins) < IDLE_ADMINS_MAX
+            if is_kept:
+                self._idle_admins.append(admin)
+        if not is_kept:
+            admin.__exit__()
+
+    def close(self) -> None:
+        """Close what is idle; what is lent is closed when it comes back."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle_admins = self._idle_admins, []
+            self._admin_client = None
+        for admin in idle:
+            admin.__exit__()
+
+
+def _quiet_logger() -> Any:
+    """Return a logger that keeps librdkafka's lines from standard error, where they would be no JSON."""
+    import logging  # noqa: PLC0415 - librdkafka wants one of these
+
+    quiet = logging.getLogger("ottla.console.librdkafka")
+    quiet.addHandler(logging.NullHandler())
+    quiet.propagate = False
+    return quiet

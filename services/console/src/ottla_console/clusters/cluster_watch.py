@@ -1,0 +1,125 @@
+"""What one user sees of one cluster, kept for seconds: brokers and topics, rates, health.
+
+Metadata is asked for when a page wants it. Sizes, ends of logs and hence rates take longer, so they are looked at in
+the background while somebody looks at a page, and a page shows the newest that there are.
+"""
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ottla_console.clusters.cached import Cached
+from ottla_console.clusters.cluster_kit import ClusterKit
+from ottla_core.background import start_detached
+from ottla_operations.activity.activity import Activity, activity
+from ottla_operations.activity.sample import Sample, Sampler
+from ottla_operations.cluster.cluster_view import ClusterView
+from ottla_operations.doctor.findings import Finding
+from ottla_operations.doctor.gathering import Addresses, facts_of
+from ottla_operations.doctor.rules import findings
+from ottla_operations.errors import OperationError
+
+VIEW_AGE_MAX_S: Final = 2.0
+HEALTH_AGE_MAX_S: Final = 15.0
+SAMPLE_AGE_MAX_S: Final = 4.0
+SAMPLE_WITHIN_S: Final = 30.0
+HEALTH_WITHIN_S: Final = 15.0
+POINTS_MAX: Final = 180
+"""How many moments of traffic are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What the doctor finds, and what could not be asked."""
+
+    findings: Sequence[Finding]
+    not_seen: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficPoint:
+    """A moment: seconds since 1970, and what was written per second since the moment before."""
+
+    at_s: float
+    records_per_s: float
+    bytes_per_s: float
+
+
+class ClusterWatch:
+    """What is kept of a cluster for one user.
+
+    Args:
+        kit: the user's connections.
+    """
+
+    def __init__(self, kit: ClusterKit) -> None:
+        self.kit = kit
+        self.view: Cached[ClusterView] = Cached("view of a cluster", self._load_view, age_max_s=VIEW_AGE_MAX_S)
+        self.health: Cached[Health] = Cached("health of a cluster", self._load_health, age_max_s=HEALTH_AGE_MAX_S)
+        self.traffic: deque[TrafficPoint] = deque(maxlen=POINTS_MAX)
+        self.sample_problem: str | None = None
+        self._sampler: Sampler | None = None
+        self._sample: Sample | None = None
+        self._activity: Activity | None = None
+        self._is_sampling = False
+
+    def activity(self) -> Activity | None:
+        """Return the newest rates and sizes, None before the first; and have newer ones looked for."""
+        is_due = self._sample is None or time.monotonic() - self._sample.at_s > SAMPLE_AGE_MAX_S
+        if is_due and not self._is_sampling:
+            self._is_sampling = True
+            start_detached("sample of a cluster", self._take_sample(), cluster=self.kit.settings.name)
+        return self._activity
+
+    def forget(self) -> None:
+        """Ask anew, as something was changed."""
+        self.view.forget()
+        self.health.forget()
+
+    async def _load_view(self) -> ClusterView:
+        def question(kit: ClusterKit) -> ClusterView:
+            with kit.cluster_admin() as admin:
+                return admin.view()
+
+        return await self.kit.ask(question)
+
+    async def _load_health(self) -> Health:
+        settings = self.kit.settings
+        addresses = Addresses(
+            connect=settings.connect_url,
+            mirror=settings.mirror_url,
+            etcd=settings.etcd_url,
+            rest_config=settings.rest_config,
+        )
+
+        def question(kit: ClusterKit) -> Health:
+            facts, silent = facts_of(settings.bootstrap, kit.config, addresses)
+            return Health(findings(facts), silent)
+
+        return await self.kit.ask(question, within_s=HEALTH_WITHIN_S)
+
+    async def _take_sample(self) -> None:
+        try:
+            sample = await self.kit.ask(self._sampled, within_s=SAMPLE_WITHIN_S)
+        except OperationError as error:
+            self.sample_problem = str(error)
+            return
+        finally:
+            self._is_sampling = False
+        former, self._sample, self.sample_problem = self._sample or sample, sample, None
+        self._activity = found = activity(former, sample)
+        if former is not sample:
+            self.traffic.append(
+                TrafficPoint(
+                    time.time(),
+                    sum(each.records_per_s for each in found.topics),
+                    sum(each.written_bytes_per_s for each in found.brokers),
+                )
+            )
+
+    def _sampled(self, kit: ClusterKit) -> Sample:
+        if self._sampler is None:
+            self._sampler = Sampler(kit.settings.bootstrap, kit.config, groups_max=0)
+        return self._sampler.take()

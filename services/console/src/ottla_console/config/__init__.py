@@ -1,0 +1,1 @@
+"""Settings of the console and of the clusters that it shows."""

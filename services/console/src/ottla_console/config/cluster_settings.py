@@ -1,0 +1,141 @@
+"""How one cluster is reached, by settings below `cluster.NAME.`. Pure.
+
+What clients are told stands below `cluster.NAME.client.`, under the names that librdkafka or Java's clients have.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from ottla_sdk.kafka.client_settings import ClientRules, ClientSettingError, librdkafka_settings
+
+PREFIX: Final = "cluster."
+CLIENT: Final = "client."
+REGISTRY: Final = "registry."
+NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
+BOOTSTRAP: Final = "bootstrap.servers"
+LOGIN: Final = "login"
+SECURITY_PROTOCOL: Final = "security.protocol"
+KEYS: Final[Mapping[str, str]] = {
+    BOOTSTRAP: "Addresses of brokers, as HOST:PORT separated by commas.",
+    LOGIN: "Whose credentials are used: user (whoever signs in, by SASL), or shared (those in cluster.NAME.client.*, "
+    "for everybody who reaches the console). By default user where the security protocol has SASL, else shared.",
+    "connect.url": "URLs of Connect workers, separated by commas.",
+    "mirror.url": "URLs of mirror workers, separated by commas.",
+    "rest.config": "File with what these workers are shown, as with `ottla --rest-config`.",
+    "schema.registry.url": "URL of a schema registry.",
+    "etcd.url": "URLs where etcd's members show metrics and health, separated by commas.",
+    "metrics.urls": "URLs of Prometheus pages of the cluster's processes, separated by commas.",
+    f"{CLIENT}*": "Settings of Kafka clients, under librdkafka's or Java's names.",
+    f"{REGISTRY}*": "Settings of the schema registry's client.",
+}
+"""Every key below `cluster.NAME.`, with what it says."""
+
+Login = Literal["user", "shared"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """One cluster.
+
+    Attributes:
+        name: as addresses of pages have it.
+        bootstrap: addresses of brokers.
+        login: whose credentials make the connections.
+        client: librdkafka's settings.
+        connect_url, mirror_url, etcd_url: URLs separated by commas, or None.
+        rest_config: file with what workers are shown, or None.
+        schema_registry_url: where a schema registry is, or None.
+        registry: settings of its client.
+        metrics_urls: pages of metrics.
+    """
+
+    name: str
+    bootstrap: str
+    login: Login = "shared"
+    client: Mapping[str, str] = field(default_factory=dict, repr=False)
+    connect_url: str | None = None
+    mirror_url: str | None = None
+    rest_config: str | None = None
+    schema_registry_url: str | None = None
+    registry: Mapping[str, str] = field(default_factory=dict, repr=False)
+    etcd_url: str | None = None
+    metrics_urls: tuple[str, ...] = ()
+
+    @property
+    def needs_sign_in(self) -> bool:
+        """Whether users have to sign in with credentials of the cluster."""
+        return self.login == "user"
+
+
+def cluster_settings(names: tuple[str, ...], written: Mapping[str, str]) -> dict[str, ClusterSettings]:
+    """Return the clusters of the names, by the settings below `cluster.`.
+
+    Raises:
+        ValueError: names every setting that is wrong.
+    """
+    problems: list[str] = []
+    found: dict[str, ClusterSettings] = {}
+    for name in names:
+        if NAME.fullmatch(name) is None:
+            problems.append(f"clusters: {name!r} is no name of a cluster: letters, digits, '_' and '-', at most 100")
+            continue
+        prefix = f"{PREFIX}{name}."
+        own = {key.removeprefix(prefix): value for key, value in written.items() if key.startswith(prefix)}
+        problems += [f"{prefix}{key}: unknown setting" for key in own if not _is_known(key)]
+        try:
+            found[name] = _cluster(name, own)
+        except ValueError as error:
+            problems.append(str(error))
+    prefixes = tuple(f"{PREFIX}{name}." for name in names)
+    problems += [f"{key}: no such cluster in clusters" for key in written if not key.startswith(prefixes)]
+    if len(set(names)) < len(names):
+        problems.append("clusters: a name is there twice")
+    if problems:
+        raise ValueError("; ".join(problems))
+    return found
+
+
+def _is_known(key: str) -> bool:
+    return key in KEYS or key.startswith((CLIENT, REGISTRY))
+
+
+def _cluster(name: str, own: Mapping[str, str]) -> ClusterSettings:
+    prefix = f"{PREFIX}{name}."
+    bootstrap = own.get(BOOTSTRAP, "").strip()
+    if not bootstrap:
+        raise ValueError(f"{prefix}{BOOTSTRAP}: must be set")
+    client = _below(own, CLIENT)
+    if BOOTSTRAP in client:
+        raise ValueError(f"{prefix}{CLIENT}{BOOTSTRAP}: write {prefix}{BOOTSTRAP}")
+    try:
+        translated = librdkafka_settings(client, ClientRules())
+    except ClientSettingError as error:
+        raise ValueError("; ".join(f"{prefix}{CLIENT}{each}" for each in error.problems)) from None
+    has_sasl = str(translated.get(SECURITY_PROTOCOL, "")).lower().startswith("sasl")
+    login = own.get(LOGIN, "user" if has_sasl else "shared")
+    if login not in ("user", "shared"):
+        raise ValueError(f"{prefix}{LOGIN}: it is user or shared")
+    if login == "user" and not has_sasl:
+        raise ValueError(
+            f"{prefix}{LOGIN}: users sign in by SASL; set {prefix}{CLIENT}{SECURITY_PROTOCOL} to SASL_SSL or "
+            "SASL_PLAINTEXT"
+        )
+    return ClusterSettings(
+        name=name,
+        bootstrap=bootstrap,
+        login="user" if login == "user" else "shared",
+        client={key: str(value) for key, value in translated.items()},
+        connect_url=own.get("connect.url"),
+        mirror_url=own.get("mirror.url"),
+        rest_config=own.get("rest.config"),
+        schema_registry_url=own.get("schema.registry.url"),
+        registry=_below(own, REGISTRY),
+        etcd_url=own.get("etcd.url"),
+        metrics_urls=tuple(each.strip() for each in own.get("metrics.urls", "").split(",") if each.strip()),
+    )
+
+
+def _below(own: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {key.removeprefix(prefix): value for key, value in own.items() if key.startswith(prefix)}

@@ -1,0 +1,159 @@
+"""Settings of the console: where it listens, who stays signed in for how long, which clusters it shows."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, ClassVar, Final, Self
+from urllib.parse import urlsplit
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from ottla_console.config.cluster_settings import PREFIX, ClusterSettings, cluster_settings
+from ottla_core.config import SECRET, CommaSeparated, MetricsSettings, load_config
+from ottla_core.errors import ConfigurationError
+from ottla_core.rest.settings import DEFAULT_HOST, Listener, Listeners, RestTls
+from ottla_sdk.kafka.secret_settings import is_secret_setting
+from ottla_sdk.local_references import BadReference, resolved
+
+PROGRAM: Final = "ottla-console"
+DEFAULT_PORT: Final = 8086
+
+
+class ConsoleConfig(MetricsSettings):
+    """What the console can be told."""
+
+    model_config = ConfigDict(extra="allow")
+    open_prefixes: ClassVar[tuple[str, ...]] = (PREFIX,)
+
+    listeners: Listeners = Field(
+        (Listener("http", DEFAULT_HOST, DEFAULT_PORT),),
+        alias="listeners",
+        description="URLs that the console listens on, separated by commas: http://HOST:PORT or https://HOST:PORT. "
+        "No host means every interface; port 0 takes any free one. Who reaches it may do what the credentials in "
+        "cluster.NAME.client.* may, on clusters without sign-in.",
+    )
+    https_keystore_location: Path | None = Field(
+        None,
+        alias="listeners.https.ssl.keystore.location",
+        description="PEM file with the private key and certificate chain of https listeners; read again when it "
+        "changes.",
+    )
+    https_key_password: Annotated[str | None, SECRET] = Field(
+        None, alias="listeners.https.ssl.key.password", description="Password of the https listeners' private key."
+    )
+    public_url: str | None = Field(
+        None,
+        alias="public.url",
+        description="URL by which browsers reach the console where that is not a listener's, as behind a proxy. "
+        "Without it a console that listens on this machine alone answers only to names of this machine.",
+    )
+    clusters: CommaSeparated = Field(
+        alias="clusters",
+        min_length=1,
+        description="Names of the clusters, separated by commas; cluster.NAME.* says how each is reached.",
+    )
+    read_only: bool = Field(
+        False, alias="read.only", description="Whether nothing can be changed by the console, whoever signs in."
+    )
+    session_idle_timeout_ms: int = Field(
+        1_800_000,
+        alias="session.idle.timeout.ms",
+        ge=1000,
+        description="Milliseconds without a request after which a user has to sign in again.",
+    )
+    session_lifetime_ms: int = Field(
+        43_200_000,
+        alias="session.lifetime.ms",
+        ge=1000,
+        description="Milliseconds after which a user has to sign in again in any case.",
+    )
+    sessions_max: int = Field(
+        1000,
+        alias="sessions.max",
+        ge=1,
+        description="Most sessions at a time; of more, the one that was not used for longest ends.",
+    )
+    threads_max: int = Field(
+        32,
+        alias="threads.max",
+        ge=2,
+        description="Most questions to clusters at a time; as many again wait, and what is beyond that is refused.",
+    )
+    audit_log_path: Path | None = Field(
+        None,
+        alias="audit.log.path",
+        description="File to which every action is added as a line of JSON; by default they are in the log alone.",
+    )
+    log_level: str = Field(
+        "info",
+        alias="log.level",
+        pattern="^(debug|info|warning|error)$",
+        description="Least severe level that is logged: debug, info, warning or error.",
+    )
+
+    @classmethod
+    def is_secret(cls, key: str) -> bool:
+        """Return whether a setting's value is shown to nobody."""
+        return key in cls.secret_keys() or (key.startswith(PREFIX) and is_secret_setting(key))
+
+    @field_validator("public_url")
+    @classmethod
+    def _check_public_url(cls, value: str | None) -> str | None:
+        parts = urlsplit(value or "")
+        if value is not None and (parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/")):
+            raise ValueError("write it as https://HOST or https://HOST:PORT, without a path")
+        return value
+
+    @model_validator(mode="after")
+    def _check_combinations(self) -> Self:
+        has_https = any(listener.scheme == "https" for listener in self.listeners)
+        if has_https and self.https_keystore_location is None:
+            raise ValueError("listeners.https.ssl.keystore.location: must be set for an https listener")
+        cluster_settings(self.clusters, self._of_clusters)
+        return self
+
+    @property
+    def _of_clusters(self) -> Mapping[str, str]:
+        return {key: str(value) for key, value in (self.model_extra or {}).items()}
+
+    @property
+    def tls(self) -> RestTls | None:
+        """What https listeners need; None without them."""
+        keystore = self.https_keystore_location
+        if keystore is None:
+            return None
+        return RestTls(
+            certificate=keystore,
+            key=keystore,
+            key_password=self.https_key_password,
+            authorities=None,
+            client_certificates="none",
+        )
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether browsers reach the console by TLS alone."""
+        if self.public_url is not None:
+            return self.public_url.startswith("https:")
+        return all(listener.scheme == "https" for listener in self.listeners)
+
+    def shown_clusters(self, environment: Mapping[str, str] = os.environ) -> Mapping[str, ClusterSettings]:
+        """Return the clusters by name, with `${env:NAME}` and `${file:PATH}` looked up.
+
+        Raises:
+            ConfigurationError: a reference leads nowhere.
+        """
+        try:
+            written = {key: resolved(value, environment) for key, value in self._of_clusters.items()}
+        except BadReference as error:
+            raise ConfigurationError(str(error)) from None
+        return cluster_settings(self.clusters, written)
+
+    @classmethod
+    def load(cls, arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> Self:
+        """Read the settings from command line, environment and file.
+
+        Raises:
+            ConfigurationError: lists everything that is wrong.
+        """
+        return load_config(cls, arguments, environment, PROGRAM)

@@ -1,0 +1,1 @@
+"""One file for each view: its addresses, and what answers there."""

@@ -1,0 +1,31 @@
+"""Every page of the console, and the navigation: a page's file is a line here."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ottla_console.pages import home, overview, sign_in, topic, topic_settings, topics
+from ottla_console.pages.routing import View
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """An entry of the navigation: its id, as `View.section` has it, its title, and its path below a cluster's."""
+
+    id: str
+    title: str
+    path: str
+
+
+NAVIGATION: Final[Sequence[Section]] = (
+    Section("overview", "Overview", ""),
+    Section("topics", "Topics", "/topics"),
+)
+VIEWS: Final[Sequence[View]] = (
+    *home.VIEWS,
+    *sign_in.VIEWS,
+    *overview.VIEWS,
+    *topics.VIEWS,
+    *topic.VIEWS,
+    *topic_settings.VIEWS,
+)

@@ -1,0 +1,66 @@
+"""Signing in to a cluster with its own SASL credentials, and out of all."""
+
+import time
+from dataclasses import replace
+from typing import Final
+
+from starlette.responses import Response
+
+from ottla_console.clusters.cluster_kit import ClusterKit, Credentials
+from ottla_console.pages.home import local_path
+from ottla_console.pages.routing import View
+from ottla_console.pages.visit import BadForm, Visit, cluster_address
+from ottla_operations.errors import OperationError
+
+CREDENTIAL_CHARACTERS_MAX: Final = 4096
+LOGIN_WITHIN_S: Final = 15.0
+
+
+async def show(visit: Visit) -> Response:
+    """Show the form."""
+    return visit.render("sign_in.html", then=visit.query("then"), problem=None, typed="")
+
+
+async def sign_in(visit: Visit) -> Response:
+    """Have the cluster judge the credentials, and begin a session with them."""
+    cluster = visit.cluster
+    if not cluster.needs_sign_in:
+        return visit.redirect(cluster_address(cluster.name))
+    user, password = visit.form.get("user", ""), visit.form.get("password", "")
+    if not user or max(len(user), len(password)) > CREDENTIAL_CHARACTERS_MAX:
+        raise BadForm("type the name and the password of a user of the cluster")
+    credentials = Credentials(user, password)
+    kit = ClusterKit(cluster, credentials, visit.console.threads)
+    try:
+        await kit.ask(ClusterKit.admin_client, within_s=LOGIN_WITHIN_S)
+    except OperationError as error:
+        await visit.console.actions.note_sign_in(cluster.name, user, problem=str(error))
+        then = visit.form.get("then", "")
+        return visit.render("sign_in.html", status=401, then=then, problem=str(error), typed=user)
+    finally:
+        kit.close()
+    await visit.console.actions.note_sign_in(cluster.name, user)
+    session_id = visit.console.sessions.sign_in(visit.session_id, cluster.name, credentials, time.monotonic())
+    answer = visit.redirect(local_path(visit.form.get("then") or cluster_address(cluster.name)))
+    answer.set_cookie(
+        visit.console.cookie, session_id, path="/", httponly=True, samesite="lax", secure=visit.console.is_secure
+    )
+    return answer
+
+
+async def sign_out(visit: Visit) -> Response:
+    """End the session and its connections."""
+    session = visit.console.sessions.sign_out(visit.session_id)
+    for name, credentials in (session.credentials if session is not None else {}).items():
+        visit.console.watches.end(visit.console.clusters[name], credentials)
+    answer = replace(visit, session=None, session_id=None).redirect("/")
+    answer.delete_cookie(visit.console.cookie, path="/", secure=visit.console.is_secure, httponly=True)
+    return answer
+
+
+PATH: Final = "/clusters/{cluster:segment}/sign-in"
+VIEWS: Final = (
+    View(PATH, show, is_of_cluster=False),
+    View(PATH, sign_in, method="POST", is_of_cluster=False),
+    View("/sign-out", sign_out, method="POST", is_of_cluster=False),
+)

@@ -1,0 +1,1 @@
+"""What pages show, worked out of what clusters tell. Pure."""

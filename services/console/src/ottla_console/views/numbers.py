@@ -1,0 +1,34 @@
+"""Numbers as people read them: grouped digits, a unit, no more digits than mean something. Pure."""
+
+from typing import Final
+
+from ottla_operations.quantities import human_bytes
+
+NOT_KNOWN: Final = "–"
+NOT_YET: Final = "…"
+
+
+def count_text(count: int | None) -> str:
+    """Return a number with grouped digits."""
+    return NOT_KNOWN if count is None else f"{count:,}"
+
+
+def bytes_text(count: float | None) -> str:
+    """Return a size with its unit."""
+    return NOT_KNOWN if count is None else human_bytes(count)
+
+
+def rate_text(per_s: float | None) -> str:
+    """Return a rate, by a second."""
+    if per_s is None:
+        return NOT_KNOWN
+    if per_s == 0:
+        return "0"
+    if per_s < 10:
+        return f"{per_s:.1f}"
+    return f"{per_s:,.0f}"
+
+
+def bytes_rate_text(per_s: float | None) -> str:
+    """Return a rate of bytes, with its unit."""
+    return NOT_KNOWN if per_s is None else f"{human_bytes(per_s)}/s"

@@ -1,0 +1,61 @@
+"""Signing in with a cluster's own users: their connections, their rights."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.support.clusters.secured_listeners import PASSWORD, SecuredListeners
+from tests.support.console.browser import new_page, serious_barriers
+from tests.support.console.console_process import ConsoleProcess
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleProcess]:
+    directory = tmp_path_factory.mktemp("signed-in")
+    with SecuredListeners(directory) as secured:
+        settings = {
+            "clusters": "guarded",
+            "cluster.guarded.bootstrap.servers": secured.addresses["SASL_PLAINTEXT"],
+            "cluster.guarded.client.security.protocol": "SASL_PLAINTEXT",
+            "cluster.guarded.client.sasl.mechanism": "PLAIN",
+            "audit.log.path": str(directory / "audit.log"),
+        }
+        with ConsoleProcess(directory, settings) as running:
+            yield running
+
+
+@pytest.fixture
+def page(browser: Browser, console: ConsoleProcess) -> Iterator[Page]:
+    with new_page(browser, console.url) as opened:
+        yield opened
+
+
+def sign_in(page: Page, password: str) -> None:
+    page.get_by_label("User").fill("ann")
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def test_a_user_signs_in_comes_to_the_page_that_was_asked_for_and_signs_out(page: Page) -> None:
+    page.goto("/clusters/guarded/topics")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sign in to guarded")
+    assert serious_barriers(page) == []
+    sign_in(page, PASSWORD)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Topics")
+    (cookie,) = [each for each in page.context.cookies() if each["name"] == "ottla-console"]
+    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Lax")
+    page.get_by_role("button", name="Sign out").click()
+    page.context.add_cookies([cookie])  # as somebody who has stolen it
+    page.goto("/clusters/guarded/topics")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sign in to guarded")
+
+
+def test_a_wrong_password_is_told_and_opens_nothing(page: Page) -> None:
+    page.goto("/clusters/guarded/topics")
+    sign_in(page, "wrong")
+    expect(page.get_by_role("alert")).to_contain_text("lets this client not in")
+    page.goto("/clusters/guarded")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sign in to guarded")

@@ -1,0 +1,85 @@
+"""Topics in the console, from the click to the effect, which a client of our own sees."""
+
+import re
+
+import pytest
+from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
+from playwright.sync_api import Page, expect
+
+from tests.support.eventually import eventually
+from tests.system.console.conftest import ShownCluster
+
+pytestmark = pytest.mark.slow
+
+
+def partitions_of(cluster: ShownCluster, topic: str) -> int | None:
+    found = cluster.admin.list_topics(timeout=10).topics
+    return len(found[topic].partitions) if topic in found else None
+
+
+def retention_of(cluster: ShownCluster, topic: str) -> str:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    return str(cluster.admin.describe_configs([resource])[resource].result()["retention.ms"].value)
+
+
+def make(cluster: ShownCluster, *topics: str) -> None:
+    wanted = [NewTopic(name, num_partitions=1, replication_factor=1) for name in topics]
+    for created in cluster.admin.create_topics(wanted).values():
+        created.result()
+    eventually(lambda: all(partitions_of(cluster, each) for each in topics), "the topics are there")
+
+
+def test_a_topic_is_created_grown_set_and_deleted(page: Page, shown_cluster: ShownCluster) -> None:
+    page.goto(f"{shown_cluster.pages}/topics")
+    page.get_by_role("link", name="New topic").click()
+    page.get_by_label("Name").fill("flights")
+    page.get_by_label("Partitions").fill("4")
+    page.get_by_label("Keep records for (hours)").fill("48")
+    page.get_by_role("button", name="Create topic").click()
+    expect(page.get_by_role("status")).to_have_text("Topic flights was created.")
+    eventually(lambda: partitions_of(shown_cluster, "flights") == 4, "the topic is there")
+    assert retention_of(shown_cluster, "flights") == "172800000"
+
+    page.get_by_role("button", name="Add partitions…").click()
+    page.get_by_role("dialog").get_by_label("Partitions").fill("6")
+    page.get_by_role("dialog").get_by_role("button", name="Add partitions").click()
+    eventually(lambda: partitions_of(shown_cluster, "flights") == 6, "it has more partitions")
+
+    page.get_by_role("link", name="Settings").click()
+    page.get_by_text("retention.ms", exact=True).click()
+    page.locator("details[open]").get_by_label("Value").fill("3600000")
+    page.locator("details[open]").get_by_role("button", name="Set").click()
+    expect(page.get_by_role("status")).to_have_text("retention.ms was set.")
+    assert retention_of(shown_cluster, "flights") == "3600000"
+
+    page.get_by_role("button", name="Delete…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("textbox").fill("flight")
+    dialog.get_by_role("button", name="Delete").click()
+    expect(dialog).to_be_visible()
+    assert partitions_of(shown_cluster, "flights") == 6
+    dialog.get_by_role("textbox").fill("flights")
+    dialog.get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("status")).to_have_text("Topic flights was deleted.")
+    eventually(lambda: partitions_of(shown_cluster, "flights") is None, "the topic is gone")
+
+
+def test_what_a_cluster_refuses_stands_beside_the_form(page: Page, shown_cluster: ShownCluster) -> None:
+    make(shown_cluster, "taken")
+    page.goto(f"{shown_cluster.pages}/new-topic")
+    page.get_by_label("Name").fill("taken")
+    page.get_by_role("button", name="Create topic").click()
+    expect(page.get_by_role("alert")).to_contain_text("already exists")
+    expect(page.get_by_label("Name")).to_have_value("taken")
+
+
+def test_a_search_is_in_the_address_and_can_be_shared(page: Page, shown_cluster: ShownCluster) -> None:
+    make(shown_cluster, "orders.eu", "orders.us", "invoices")
+    page.goto(f"{shown_cluster.pages}/topics")
+    page.get_by_label("Search").fill("orders")
+    expect(page.get_by_role("link", name="invoices")).to_have_count(0)
+    expect(page.get_by_role("link", name="orders.eu")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"q=orders"))
+    page.reload()
+    expect(page.get_by_role("link", name="orders.us")).to_be_visible()
+    expect(page.get_by_role("link", name="invoices")).to_have_count(0)

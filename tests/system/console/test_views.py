@@ -1,0 +1,61 @@
+"""Every view: without barriers by axe, in both themes, on a narrow screen; and what other sites cannot do."""
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.support.console.browser import NARROW, WIDE, leave_picture, new_page, serious_barriers
+from tests.system.console.conftest import ShownCluster
+from tests.system.console.test_topics import make
+
+pytestmark = pytest.mark.slow
+
+VIEWS = {
+    "overview": "",
+    "topics": "/topics",
+    "new-topic": "/new-topic",
+    "topic": "/topics/looked-at",
+    "topic-settings": "/topics/looked-at/settings",
+    "problem": "/topics/not-there",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def looked_at(shown_cluster: ShownCluster) -> None:
+    make(shown_cluster, "looked-at")
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", ["wide", "narrow"])
+def test_a_view_has_no_barriers(
+    browser: Browser, shown_cluster: ShownCluster, view: str, theme: str, size: str
+) -> None:
+    viewport = WIDE if size == "wide" else NARROW
+    with new_page(browser, shown_cluster.url, viewport=viewport, color_scheme=theme) as page:
+        page.goto(f"{shown_cluster.pages}{VIEWS[view]}")
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        if view == "overview":
+            expect(page.locator("#health h2")).to_be_visible()
+        assert serious_barriers(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
+        leave_picture(page, f"{view}-{theme}-{size}")
+
+
+def test_a_theme_stays_chosen(page: Page, shown_cluster: ShownCluster) -> None:
+    page.goto(f"{shown_cluster.pages}/topics")
+    page.get_by_role("button", name="Dark").click()
+    expect(page.get_by_role("button", name="Dark")).to_have_attribute("aria-pressed", "true")
+    expect(page).to_have_url(f"{shown_cluster.url}{shown_cluster.pages}/topics")
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
+
+
+def test_a_page_of_another_site_changes_nothing(shown_cluster: ShownCluster) -> None:
+    headers = {"origin": "http://evil.example", "sec-fetch-site": "cross-site"}
+    address = f"{shown_cluster.url}{shown_cluster.pages}/topics/looked-at/delete"
+    assert httpx.post(address, data={"confirm": "looked-at"}, headers=headers).status_code == 403
+    own = {"origin": shown_cluster.url, "sec-fetch-site": "same-origin"}
+    assert httpx.post(address, data={"confirm": "looked-at"}, headers=own).status_code == 400  # it has no token
+    named = {"host": "rebound.example"}
+    assert httpx.get(f"{shown_cluster.url}{shown_cluster.pages}", headers=named).status_code == 421
+    assert "looked-at" in shown_cluster.admin.list_topics(timeout=10).topics
