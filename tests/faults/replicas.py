@@ -113,6 +113,8 @@ def replica_problems(
         begins_at: from which batch on; what lies before may be deleted on one broker and not yet on another.
         rolled_at: where each replica's last segment begins, which may be empty.
     """
+    if begins_at >= high_watermark:
+        return  # all that was committed may be deleted on one broker and not yet on another
     committed = {
         name: [batch for batch in batches if begins_at <= batch.base_offset < high_watermark]
         for name, batches in replicas.items()

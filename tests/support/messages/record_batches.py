@@ -14,10 +14,14 @@ from dataclasses import dataclass
 
 import crc32c
 
+from ottla_core.wire.compression import codec_of, decompress
+
 MAGIC_V2 = 2
 TIMESTAMP_MS = 1_700_000_000_000
 CRC_COVERS_FROM = 21
 HEADER_BYTES = 61
+CODEC_BITS = 0x07
+"""Of a batch's attributes."""
 _AFTER_CRC = struct.Struct(">hiqqqhii")
 
 
@@ -99,7 +103,7 @@ def _varbytes(data: bytes | None) -> bytes:
 
 
 def read_values(records: bytes) -> list[tuple[int, bytes]]:
-    """Offset and value of each record in uncompressed batches; a batch cut off at the end is left out.
+    """Offset and value of each record; a batch cut off at the end is left out.
 
     Raises:
         AssertionError: a batch's CRC is wrong.
@@ -113,9 +117,11 @@ def read_values(records: bytes) -> list[tuple[int, bytes]]:
         (crc,) = struct.unpack_from(">I", batch, 17)
         assert crc == crc32c.crc32c(batch[CRC_COVERS_FROM:]), f"wrong CRC in the batch at offset {base_offset}"
         (count,) = struct.unpack_from(">i", batch, HEADER_BYTES - 4)
-        position = HEADER_BYTES
+        (attributes,) = struct.unpack_from(">h", batch, CRC_COVERS_FROM)
+        content = decompress(codec_of(attributes & CODEC_BITS), batch[HEADER_BYTES:])
+        position = 0
         for _ in range(count):
-            position, offset_delta, value = _read_record(batch, position)
+            position, offset_delta, value = _read_record(content, position)
             values.append((base_offset + offset_delta, value))
     return values
 
@@ -126,7 +132,7 @@ def codec_numbers(records: bytes) -> list[int]:
     while len(records) >= HEADER_BYTES:
         (length,) = struct.unpack_from(">i", records, 8)
         (attributes,) = struct.unpack_from(">h", records, CRC_COVERS_FROM)
-        numbers.append(attributes & 0x07)
+        numbers.append(attributes & CODEC_BITS)
         records = records[12 + length :]
     return numbers
 

@@ -60,6 +60,12 @@ def written_by(producer_id: int, epoch: int, sequence: int, base: Batch) -> Batc
     return Batch(base.base_offset, bytes(content))
 
 
+def test_replicas_of_which_all_may_be_deleted_need_not_be_the_same():
+    held = {"broker-1": [FIRST, SECOND], "broker-2": []}
+    assert list(replica_problems("t-0", held, 4, begins_at=4)) == []
+    assert list(replica_problems("t-0", held, 4, begins_at=2)) != []
+
+
 def test_sequences_that_go_on_within_each_epoch_are_no_problem():
     batches = [written_by(7, 0, 0, FIRST), written_by(8, 0, 0, SECOND), written_by(7, 0, 2, THIRD)]
     assert list(sequence_problems("t-0", [*batches, written_by(7, 1, 0, batch(5, b"f"))])) == []
