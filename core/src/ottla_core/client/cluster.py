@@ -10,7 +10,7 @@ has to look. A failure closes the connection, and the next request opens another
 import asyncio
 import random
 from collections.abc import Collection, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v2.request import FindCoordinatorRequest as FindOneCoordinatorRequest
@@ -38,7 +38,21 @@ _MOVED: Final = (
 )
 _NOT_ALLOWED: Final = (ErrorCode.group_authorization_failed, ErrorCode.transactional_id_authorization_failed)
 
+GROUPS: Final = 0
+TRANSACTIONS: Final = 1
+"""Kinds of keys that have coordinators, by Kafka's numbers."""
+
 HostPort = tuple[str, int]
+
+
+class _Kind(NamedTuple):
+    """A kind of keys, for messages."""
+
+    name: str
+    operations: str
+
+
+_KINDS: Final = (_Kind("group", "READ or DESCRIBE"), _Kind("transactional id", "WRITE or DESCRIBE"))
 
 
 class AsyncCluster:
@@ -179,13 +193,36 @@ class AsyncCluster:
         Raises:
             Refused: we may not ask for the group.
         """
-        return await self._ask_coordinator(group_id, request, timeout_s, is_exact=False)
+        return await self._ask_coordinator(group_id, request, timeout_s, is_exact=False, kind=GROUPS)
 
     async def ask_coordinator_exactly(
         self, group_id: str, request: Any, *, timeout_s: float = ANSWER_TIMEOUT_S
     ) -> Any:
         """Send a group's request in the version of its class; see `ask_coordinator`."""
-        return await self._ask_coordinator(group_id, request, timeout_s, is_exact=True)
+        return await self._ask_coordinator(group_id, request, timeout_s, is_exact=True, kind=GROUPS)
+
+    async def ask_transaction_coordinator(
+        self, transactional_id: str, request: Any, *, timeout_s: float = ANSWER_TIMEOUT_S, is_exact: bool = False
+    ) -> Any:
+        """Send a request of a transactional id to its coordinator, and again while that moves; see `ask_coordinator`.
+
+        An answer that says so in parts only is returned as it is: ask again after `forget_transaction_coordinator`.
+
+        Args:
+            transactional_id: whose coordinator is asked.
+            request: of the newest class, or of the one whose version is to be used.
+            timeout_s: for all attempts.
+            is_exact: whether the version of the request's class is used.
+
+        Raises:
+            Refused: we may not use the transactional id.
+            Unreachable, AuthenticationFailed, UnsupportedByBroker: see `ask_broker`.
+        """
+        return await self._ask_coordinator(transactional_id, request, timeout_s, is_exact=is_exact, kind=TRANSACTIONS)
+
+    def forget_transaction_coordinator(self, transactional_id: str) -> None:
+        """Find the coordinator of a transactional id anew before it is asked again."""
+        self._coordinators.pop((transactional_id, TRANSACTIONS), None)
 
     async def version_of(self, api_key: int, *, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
         """Return the newest version of an API that a broker of the cluster and we know.
@@ -214,50 +251,50 @@ class AsyncCluster:
             self._brokers.pop(broker_id, None)  # it may come back at another address
             raise
 
-    async def _ask_coordinator(self, group_id: str, request: Any, timeout_s: float, *, is_exact: bool) -> Any:
+    async def _ask_coordinator(self, key: str, request: Any, timeout_s: float, *, is_exact: bool, kind: int) -> Any:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         while True:
-            broker_id = await self._coordinator_of(group_id, deadline - loop.time())
+            broker_id = await self._coordinator_of(key, kind, deadline - loop.time())
             remaining_s = max(deadline - loop.time(), 0.001)
             response = await self._ask_broker(broker_id, request, remaining_s, is_exact=is_exact)
             if not _has_moved(response) or loop.time() + COORDINATOR_PAUSE_S >= deadline:
                 return response
-            self._coordinators.pop((group_id, 0), None)
+            self._coordinators.pop((key, kind), None)
             await asyncio.sleep(COORDINATOR_PAUSE_S)
 
-    async def _coordinator_of(self, group_id: str, timeout_s: float) -> int:
-        """Return the broker that coordinates a group; asks again while none does."""
-        key = (group_id, 0)
-        if (known := self._coordinators.get(key)) is not None and known in self._brokers:
+    async def _coordinator_of(self, key: str, kind: int, timeout_s: float) -> int:
+        """Return the broker that coordinates a group or a transactional id; asks again while none does."""
+        what = _KINDS[kind]
+        if (known := self._coordinators.get((key, kind))) is not None and known in self._brokers:
             return known
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         while True:
-            coordinator = await self._find_coordinator(group_id, max(deadline - loop.time(), 0.001))
+            coordinator = await self._find_coordinator(key, kind, max(deadline - loop.time(), 0.001))
             if coordinator.error_code in _NOT_ALLOWED:
-                raise Refused(f"{self}: not allowed to use the group {group_id} (ACL: READ or DESCRIBE)")
+                raise Refused(f"{self}: not allowed to use the {what.name} {key} (ACL: {what.operations})")
             if coordinator.error_code is ErrorCode.none:
                 break
             if loop.time() + COORDINATOR_PAUSE_S >= deadline:
-                raise Unreachable(f"{self} (group {group_id} has no coordinator: {coordinator.error_code.name})")
+                raise Unreachable(f"{self} ({what.name} {key} has no coordinator: {coordinator.error_code.name})")
             await asyncio.sleep(COORDINATOR_PAUSE_S)
         broker_id = int(coordinator.node_id)
         self._brokers[broker_id] = BrokerAddress(id=broker_id, host=coordinator.host, port=int(coordinator.port))
         if len(self._coordinators) >= COORDINATORS_REMEMBERED_MAX:
             self._coordinators.clear()
-        self._coordinators[key] = broker_id
+        self._coordinators[key, kind] = broker_id
         return broker_id
 
-    async def _find_coordinator(self, group_id: str, timeout_s: float) -> Any:
+    async def _find_coordinator(self, key: str, kind: int, timeout_s: float) -> Any:
         try:
             version = await self.version_of(FindCoordinatorRequest.__api_key__, timeout_s=timeout_s)
             if version >= FIRST_OF_MANY_KEYS:
-                many = message_of(FindCoordinatorRequest, key_type=0, coordinator_keys=(group_id,))
+                many = message_of(FindCoordinatorRequest, key_type=kind, coordinator_keys=(key,))
                 return (await self.ask_any(many, timeout_s=timeout_s)).coordinators[0]
         except IndexError:
-            raise Unreachable(f"{self} (a broker does not say who coordinates {group_id})") from None
-        one = message_of(FindOneCoordinatorRequest, key=group_id, key_type=0)
+            raise Unreachable(f"{self} (a broker does not say who coordinates {key})") from None
+        one = message_of(FindOneCoordinatorRequest, key=key, key_type=kind)
         return await self._ask_exactly_any(one, timeout_s)
 
     async def _ask_exactly_any(self, request: Any, timeout_s: float) -> Any:

@@ -77,6 +77,7 @@ def produce_request_body(
     batches: Mapping[TopicKey, Collection[tuple[int, Buffer]]],
     *,
     acks: int = ALL_IN_SYNC_REPLICAS,
+    transactional_id: str | None = None,
 ) -> list[Buffer]:
     """Return what follows the header of a request, in pieces.
 
@@ -85,10 +86,11 @@ def produce_request_body(
         timeout_ms: how long the broker may wait for in-sync replicas.
         batches: by topic, each partition's number and its one batch.
         acks: who has to have written before the answer.
+        transactional_id: of the batches' producer, if they belong to a transaction.
     """
     flexible = version >= FIRST_FLEXIBLE_VERSION
     pieces: list[Buffer] = [
-        string(None, flexible=flexible)
+        string(transactional_id, flexible=flexible)
         + _ACKS_AND_TIMEOUT.pack(acks, timeout_ms)
         + array_length(len(batches), flexible=flexible)
     ]

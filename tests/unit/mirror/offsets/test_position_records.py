@@ -65,8 +65,8 @@ def test_a_key_says_its_version_and_one_of_a_later_version_is_refused() -> None:
     with pytest.raises(UnknownVersion, match="version 2"):
         decode_key(encode_key(PositionKey(NAME, PositionWriter(5, 77), POSITION_VERSION + 1)))
     session = encode_key(SessionKey(NAME, SESSION.name))
-    with pytest.raises(UnknownVersion, match="versions up to 0"):
-        decode_key(b"\0\1" + session[2:])
+    with pytest.raises(UnknownVersion, match="versions up to 1"):
+        decode_key(b"\0\2" + session[2:])
 
 
 def test_a_copy_of_the_first_version_goes_on_and_its_position_is_deleted_once_there_is_another() -> None:

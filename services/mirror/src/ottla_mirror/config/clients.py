@@ -22,6 +22,7 @@ FETCH_MAX_BYTES: Final = 8 * 1024 * 1024
 MAX_PARTITION_FETCH_BYTES: Final = 1024 * 1024
 FETCH_MAX_WAIT_MS: Final = 500
 REQUEST_TIMEOUT_MS: Final = 30_000
+TRANSACTION_TIMEOUT_MS: Final = 60_000
 START: Final = "auto.offset.reset"
 _NUMBERS: Final[Mapping[str, int]] = {
     "fetch.max.bytes": FETCH_MAX_BYTES,
@@ -29,6 +30,7 @@ _NUMBERS: Final[Mapping[str, int]] = {
     "max.partition.fetch.bytes": MAX_PARTITION_FETCH_BYTES,
     "max.request.size": MAX_PARTITION_FETCH_BYTES,
     "request.timeout.ms": REQUEST_TIMEOUT_MS,
+    "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
 }
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from ottla_mirror.config.clients import PURPOSES
 from ottla_mirror.config.flow_settings import FlowSettings
 from ottla_mirror.config.settings_table import (
+    OF_TARGETS,
     Fate,
     client_fate,
     is_client_key,
@@ -50,6 +51,7 @@ class ConfiguredSettings:
         flows: settings of all flows.
         clients: client settings of all clusters.
         clusters: client settings by alias.
+        targets: settings of all flows to a cluster, by its alias.
         pairs: what was written for one flow, by source and target.
         notes: settings without effect, with the reason.
         problems: what is wrong, as sentences.
@@ -59,6 +61,7 @@ class ConfiguredSettings:
     flows: dict[str, str] = field(default_factory=dict)
     clients: dict[str, str] = field(default_factory=dict)
     clusters: dict[str, dict[str, str]] = field(default_factory=dict)
+    targets: dict[str, dict[str, str]] = field(default_factory=dict)
     pairs: dict[Pair, ConfiguredFlow] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -145,6 +148,8 @@ def _take_clusters(key: str, alias: str, value: str, written: ConfiguredSettings
         written.problems.append(f"{key}: holds for the whole worker; write {bare}")
     elif _is_of_clients(bare) and mirror_fate(bare)[0] is Fate.UNKNOWN:
         _take_client(key, bare, value, written.clusters[alias], written)
+    elif bare in OF_TARGETS:
+        written.targets.setdefault(alias, {})[bare] = value
     elif bare in FlowSettings.known_keys():
         written.problems.append(f"{key}: holds for flows; write SOURCE->TARGET.{bare}, or {bare} for all of them")
     else:

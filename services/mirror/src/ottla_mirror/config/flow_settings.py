@@ -182,6 +182,26 @@ class FlowSettings(TopicSettings, GroupSettings):
         le=600_000,
         description="Milliseconds between two writes of the offset map: as much is read again after a crash.",
     )
+    exactly_once_source_support: Literal["disabled", "preparing", "enabled"] = Field(
+        "disabled",
+        alias="exactly.once.source.support",
+        description="Whether records are written in transactions of the target, together with the position: readers "
+        "of committed records see each exactly once. preparing is as disabled: no step before is needed.",
+    )
+    offset_flush_interval_ms: int = Field(
+        1000,
+        alias="offset.flush.interval.ms",
+        ge=10,
+        le=600_000,
+        description="Milliseconds after which a transaction is committed, where there are any; readers of committed "
+        "records see none of its records before.",
+    )
+    transaction_bytes_max: int = Field(
+        16 * 1024 * 1024,
+        alias="transaction.max.bytes",
+        ge=1,
+        description="Bytes of batches after which a transaction is committed; as much is copied again after a crash.",
+    )
     refused_batches: Literal["halt", "dead.letter.topic"] = Field(
         "halt",
         alias="refused.batches",
@@ -206,3 +226,8 @@ class FlowSettings(TopicSettings, GroupSettings):
         if self.refused_batches_topic and self.refused_batches == "halt":
             raise ValueError("refused.batches.topic: only has a meaning with refused.batches=dead.letter.topic")
         return self
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether records are written in transactions."""
+        return self.exactly_once_source_support == "enabled"

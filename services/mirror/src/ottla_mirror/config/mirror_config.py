@@ -30,6 +30,8 @@ from ottla_sdk.runtime.redaction import HIDDEN, Redaction
 from ottla_sdk.runtime.references import has_reference
 
 PROGRAM = "ottla-mirror"
+TIMEOUT_PER_INTERVAL_MIN = 3
+"""So many times as long as transactions last may they last before the target aborts them."""
 ALIAS = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -251,7 +253,7 @@ class FlowReader:
         origin: Literal["configuration", "created"],
     ) -> tuple[FlowConfig | None, list[str]]:
         name = f"{source}{ARROW}{target}"
-        merged = {**self._written.flows, **own.settings}
+        merged = {**self._written.flows, **self._written.targets.get(target, {}), **own.settings}
         own_keys = FlowSettings.known_keys()
         settings, wrong = checked(FlowSettings, {key: value for key, value in merged.items() if key in own_keys}, {})
         problems = [f"{name}.{each}" for each in wrong]
@@ -270,6 +272,8 @@ class FlowReader:
             problems += wrong
         if target in self._clusters:
             problems += target_wrong
+        if settings is not None and target_clients is not None:
+            problems += [f"{name}.{each}" for each in _transaction_problems(settings, target_clients)]
         if settings is None or plugins is None or source_clients is None or target_clients is None:
             return None, problems
         flow = FlowConfig(
@@ -285,6 +289,17 @@ class FlowReader:
             source_written=dict(source_shown),
         )
         return flow, problems
+
+
+def _transaction_problems(settings: FlowSettings, target: ClusterClients) -> list[str]:
+    """Return what is wrong with the times of transactions."""
+    timeout_ms, interval_ms = target.producer.numbers["transaction.timeout.ms"], settings.offset_flush_interval_ms
+    if not settings.is_transactional or interval_ms * TIMEOUT_PER_INTERVAL_MIN <= timeout_ms:
+        return []
+    return [
+        f"offset.flush.interval.ms: is {interval_ms}; transactions have to end well before transaction.timeout.ms of "
+        f"the target's producer, {timeout_ms}: write at most {timeout_ms // TIMEOUT_PER_INTERVAL_MIN}"
+    ]
 
 
 def shown(settings: Mapping[str, str]) -> dict[str, str]:

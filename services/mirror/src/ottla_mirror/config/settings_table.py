@@ -30,8 +30,7 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     "errors.log.include.messages": "records never go into logs",
     "errors.retry.delay.max.ms": "errors that pass by themselves are retried until they do",
     "errors.retry.timeout": "errors that pass by themselves are retried until they do",
-    "exactly.once.source.support": "batches are written idempotently in any case",
-    "exactly.once.support": "batches are written idempotently in any case",
+    "exactly.once.support": "see exactly.once.source.support",
     "header.converter": _NOT_CONVERTED,
     "header.converter.plugin.version": _NOT_CONVERTED,
     "inter.worker.key.generation.algorithm": _UNSIGNED,
@@ -42,8 +41,7 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     "key.converter": _NOT_CONVERTED,
     "key.converter.plugin.version": _NOT_CONVERTED,
     "name": "a flow is named by its clusters",
-    "offset.flush.interval.ms": "see offset-map.flush.interval.ms",
-    "offset.flush.timeout.ms": "see offset-map.flush.interval.ms",
+    "offset.flush.timeout.ms": "see producer.transaction.timeout.ms",
     "offset.storage.partitions": _CONNECT,
     "offset.storage.replication.factor": _CONNECT,
     "offset.storage.topic": _CONNECT,
@@ -95,6 +93,9 @@ ONLY_AS: Mapping[str, tuple[str, str]] = {
 """Settings that may be written with one value, and why not with others."""
 
 
+OF_TARGETS = frozenset({"exactly.once.source.support", "offset.flush.interval.ms"})
+"""Settings of flows that MirrorMaker has at a cluster (`B.…`): they hold for all flows to it."""
+
 CLIENT_FIELDS = frozenset(
     {
         "acks",
@@ -107,6 +108,7 @@ CLIENT_FIELDS = frozenset(
         "max.partition.fetch.bytes",
         "max.request.size",
         "request.timeout.ms",
+        "transaction.timeout.ms",
     }
 )
 """Settings of clients that are honoured, beside `security.protocol` and all of TLS and SASL."""
@@ -123,8 +125,8 @@ CLIENT_REFUSED: Mapping[str, str] = {
     "compression.zstd.level": "batches keep their compression; remove it",
     "interceptor.classes": "interceptors are Java classes, which cannot be loaded here; remove it",
     "partitioner.class": "records keep their partitions; remove it",
-    "transactional.id": "copies are written without transactions; remove it",
-    "transaction.two.phase.commit.enable": "copies are written without transactions; remove it",
+    "transactional.id": "each partition has an id of its own, see exactly.once.source.support; remove it",
+    "transaction.two.phase.commit.enable": "transactions are committed by the worker alone; remove it",
 }
 _BATCHES = "batches are sent as the source has them"
 _OWN = "connections are the worker's own, which do not need it"
@@ -179,7 +181,6 @@ CLIENT_WITHOUT_EFFECT: Mapping[str, str] = {
     "share.acquire.mode": _NO_GROUP,
     "socket.connection.setup.timeout.max.ms": _OWN,
     "socket.connection.setup.timeout.ms": _OWN,
-    "transaction.timeout.ms": "copies are written without transactions",
     "value.deserializer": _NOT_CONVERTED,
     "value.serializer": _NOT_CONVERTED,
 }

@@ -1,8 +1,8 @@
 """Copies the partitions of a flow that this worker was given: the shell around the rules of this folder.
 
-Most of it runs on callbacks: a fetcher for each broker of the source hands in what it got, a producer for each broker
-of the target sends what there is to send and hands in the answers. Whatever takes longer (taking a partition over,
-finding out what the target has, a new session, dead letters) is done by the *steward*.
+Most of it runs on callbacks: a fetcher for each broker of the source hands in what it got, and what there is to send
+is written with or without transactions (`transactional_writing.py`, `idempotent_writing.py`). Whatever takes longer
+(taking a partition over, finding out what the target has, a new session, dead letters) is done by the *steward*.
 
 Memory is bounded by `CopySettings.buffer_bytes_max`: nothing is fetched while as much is not acknowledged, and what
 fetches under way may bring is part of it.
@@ -11,7 +11,7 @@ fetches under way may bring is part of it.
 import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import Final
+from typing import Final, cast
 from uuid import uuid4
 
 import structlog
@@ -24,16 +24,15 @@ from ottla_core.wire.consumer_fetch import PartitionAnswer
 from ottla_mirror.copy.cluster_view import ClusterView
 from ottla_mirror.copy.copy_settings import CopySettings
 from ottla_mirror.copy.fetch_budget import FetchBudget
+from ottla_mirror.copy.idempotent_writing import IdempotentWriting
 from ottla_mirror.copy.partition_copy import PartitionCopy
-from ottla_mirror.copy.partition_start import PartitionStarts
 from ottla_mirror.copy.partition_work import NO_LEADER, PartitionState, PartitionStatus, PartitionWork
-from ottla_mirror.copy.position_saver import PositionSaver
 from ottla_mirror.copy.rate_limit import RateLimit
-from ottla_mirror.copy.slow_partition_work import SlowPartitionWork
+from ottla_mirror.copy.slow_partition_work import TAKEN_PAUSE_S, SlowPartitionWork
 from ottla_mirror.copy.source_fetcher import SourceFetcher
-from ottla_mirror.copy.target_producer import TargetProducer
+from ottla_mirror.copy.transactions.transactional_writing import TransactionalWriting
 from ottla_mirror.model import SourcePartition
-from ottla_mirror.offsets.stored_copy import CopyStore
+from ottla_mirror.offsets.stored_copy import CopyStore, TransactionalStore
 
 RELEASE_TIMEOUT_S: Final = 10.0
 RELEASE_POLL_S: Final = 0.02
@@ -46,34 +45,58 @@ class Copier:
     Args:
         source: the cluster to copy from.
         target: the cluster to copy to.
-        store: where positions, sessions and maps are kept.
+        store: where positions, sessions and maps are kept: one for transactions, if the settings have any.
         settings: see there.
+        coordinators: with transactions, clusters to ask the target's coordinators by; the maker closes them.
     """
 
-    def __init__(self, source: AsyncCluster, target: AsyncCluster, store: CopyStore, settings: CopySettings) -> None:
+    def __init__(
+        self,
+        source: AsyncCluster,
+        target: AsyncCluster,
+        store: CopyStore | TransactionalStore,
+        settings: CopySettings,
+        coordinators: Collection[AsyncCluster] = (),
+    ) -> None:
         self._settings = settings
         self._worker = uuid4()
         self._source = ClusterView(source, "source", self._on_leaders, age_s_max=settings.metadata_age_s_max)
         self._target = ClusterView(target, "target", self._on_leaders, age_s_max=settings.metadata_age_s_max)
+        self._writing: IdempotentWriting | TransactionalWriting
+        if settings.transactions is None:
+            self._writing = IdempotentWriting(
+                self,
+                self._source,
+                self._target,
+                store=cast("CopyStore", store),
+                settings=settings,
+                worker=self._worker,
+            )
+        else:
+            self._writing = TransactionalWriting(
+                self,
+                self._source,
+                self._target,
+                coordinators=coordinators,
+                store=cast("TransactionalStore", store),
+                settings=settings,
+                worker=self._worker,
+            )
         self._steward = SlowPartitionWork(
             self,
             self._source,
             self._target,
-            PartitionStarts(self._source, self._target, store, settings, self._worker),
-            store=store,
+            self._writing.starts,
+            store=self._writing.store,
             settings=settings,
             worker=self._worker,
         )
         self._works: dict[SourcePartition, PartitionWork] = {}
         self._fetchers: dict[int, SourceFetcher] = {}
-        self._producers: dict[int, TargetProducer] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        self._saver = PositionSaver(store, settings.save_interval_s, self.is_ours)
-        self._kicked: set[int] = set()
         self._room = asyncio.Event()
         self._rate = RateLimit()
         self._budget = FetchBudget()
-        self._is_closed = False
         self.buffered_bytes = self._buffered_bytes_full = 0
         self.limit_buffer(settings.buffer_bytes_max)
         self._loop = asyncio.get_running_loop()
@@ -81,7 +104,7 @@ class Copier:
             ("watching the source's leaders", self._source.run),
             ("watching the target's leaders", self._target.run),
             ("taking partitions over", self._steward.run),
-            ("saving positions of copies", self._saver.run),
+            *self._writing.background(),
         ):
             self._tasks.append(start_recurring(kind, run))
 
@@ -140,14 +163,12 @@ class Copier:
         works = list(self._works.values())
         self._works.clear()
         await self._release(works)
-        self._is_closed = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for fetcher in self._fetchers.values():
             fetcher.close()
-        for producer in self._producers.values():
-            producer.close()
+        self._writing.close()
 
     # What fetchers tell
 
@@ -202,7 +223,7 @@ class Copier:
                 self._set_state(work, PartitionState.RUNNING, "")
         self._account(work)
         self._look_after(work)
-        self._send(work)
+        self._writing.send(work)
 
     def on_source_failed(self, works: list[PartitionWork], reason: str) -> None:
         """Take note that a broker of the source does not answer."""
@@ -227,6 +248,24 @@ class Copier:
         self._account(work)
         self._look_after(work)
 
+    def on_answered(self, work: PartitionWork) -> None:
+        """Take note that a batch was answered, whose memory is free."""
+        self._account(work)
+
+    def refresh_target(self) -> None:
+        """Ask for the target's leaders anew."""
+        self._target.refresh()
+
+    def begin_anew(self, work: PartitionWork, reason: str, *, is_taken: bool) -> None:
+        """Take a partition over from what is committed, later if another worker has taken it."""
+        if not self.is_ours(work) or work.is_halted:
+            return
+        if work.refused_at is not None:
+            self._replace_copy(work, None)  # what was refused is decided with the next attempt
+        self._account(work)
+        self._target.refresh()
+        self.later(work, reason, self._steward.attend_to, TAKEN_PAUSE_S if is_taken else None)
+
     def on_target_failed(self, reason: str) -> None:
         """Take note that a broker of the target does not answer."""
         log.info("a broker of the target does not answer", reason=reason)
@@ -245,13 +284,13 @@ class Copier:
 
     def _look_after(self, work: PartitionWork) -> None:
         """Have done what a partition needs, if it needs anything."""
-        self._saver.note(work)
+        self._writing.note(work)
         copy = work.copy
-        if copy is None or copy.in_flight:
+        if copy is None or copy.in_flight or not self._writing.is_settled(work):
             return
         if copy.needed is not None:
             self._steward.attend_to(work)
-        elif copy.may_repeat and not work.is_held:
+        elif copy.may_repeat and self._writing.repeats and not work.is_held:
             failure = copy.failure
             reason = "" if failure is None else failure.message or failure.error.name
             work.is_held = True  # until the pause is over
@@ -266,21 +305,7 @@ class Copier:
         if work.copy.may_repeat:
             work.copy.repeat()
         self._touch(work)
-        self._send(work)
-
-    def _send(self, work: PartitionWork) -> None:
-        """Have a producer send what a partition has, together with what others get in this turn of the loop."""
-        if not work.has_to_send or work.target_leader == NO_LEADER:
-            return
-        self._producer(work.target_leader).add(work)
-        if work.target_leader not in self._kicked:
-            self._kicked.add(work.target_leader)
-            self._loop.call_soon(self._kick, work.target_leader)
-
-    def _kick(self, broker_id: int) -> None:
-        self._kicked.discard(broker_id)
-        if not self._is_closed:
-            self._producer(broker_id).kick()
+        self._writing.send(work)
 
     def _on_fetch_failed(self, work: PartitionWork, error: ErrorCode) -> None:
         work.is_fetch_held = True
@@ -358,7 +383,7 @@ class Copier:
                 self._look_after(work)
         if partition.leader != work.target_leader:
             work.target_leader = partition.leader
-            self._send(work)
+            self._writing.send(work)
         return ""
 
     def _fetcher(self, broker_id: int) -> SourceFetcher:
@@ -367,14 +392,6 @@ class Copier:
             fetcher = self._fetchers[broker_id] = SourceFetcher(self._source.cluster, broker_id, self._settings, self)
             self._tasks.append(start_recurring("fetching from the source", fetcher.run, broker=broker_id))
         return fetcher
-
-    def _producer(self, broker_id: int) -> TargetProducer:
-        producer = self._producers.get(broker_id)
-        if producer is None:
-            producer = self._producers[broker_id] = TargetProducer(
-                self._target.cluster, broker_id, self._settings, self
-            )
-        return producer
 
     # What the steward asks for
 
@@ -387,7 +404,7 @@ class Copier:
         self._replace_copy(work, copy)
         work.is_held = work.is_fetch_held = False
         self._set_state(work, PartitionState.RUNNING, "")
-        self._saver.note(work)
+        self._writing.note(work)
         self._touch(work)
 
     def go_on(self, work: PartitionWork) -> None:
@@ -396,7 +413,7 @@ class Copier:
         self._account(work)
         self._touch(work)
         self._look_after(work)
-        self._send(work)
+        self._writing.send(work)
 
     def halt(self, work: PartitionWork, reason: str) -> None:
         """Stop until somebody helps."""
@@ -428,7 +445,7 @@ class Copier:
             if partitions is None or partition in partitions:
                 work.is_paused = is_paused
                 self._touch(work)
-                self._send(work)
+                self._writing.send(work)
 
     # Letting go, and saving
 
@@ -439,11 +456,12 @@ class Copier:
             self._move_source(work, NO_LEADER, -1)
         deadline_s = self._loop.time() + RELEASE_TIMEOUT_S
         # Several partitions end in several ways, and this is rare: it is simplest to look now and then.
+        self._writing.finish(works)
         while self._loop.time() < deadline_s and any(self._is_busy(work) for work in works):  # noqa: ASYNC110
             await asyncio.sleep(RELEASE_POLL_S)
-        await self._saver.save(works)
+        await self._writing.save(works)
         for work in works:
             self._replace_copy(work, None)
 
     def _is_busy(self, work: PartitionWork) -> bool:
-        return self._steward.has_in_hand(work) or (work.copy is not None and work.copy.in_flight > 0)
+        return self._steward.has_in_hand(work) or self._writing.is_busy(work)

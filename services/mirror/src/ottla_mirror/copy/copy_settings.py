@@ -7,6 +7,21 @@ MEBIBYTE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionSettings:
+    """How a flow is copied whose records are written in transactions.
+
+    Attributes:
+        interval_s: after which a transaction ends, from its first batch on.
+        bytes_max: of batches in a transaction; the last one may go beyond.
+        timeout_ms: after which the target aborts a transaction that nobody has ended.
+    """
+
+    interval_s: float = 1.0
+    bytes_max: int = 16 * MEBIBYTE
+    timeout_ms: int = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CopySettings:
     """Settings of the copy of one flow in one worker.
 
@@ -24,6 +39,8 @@ class CopySettings:
         backoff_s_max: the longest such pause.
         metadata_age_s_max: after which leaders are asked for anew though nothing has failed.
         start: where the copy of a partition begins that was never copied.
+        source_alias: of the flow; transactional ids are named after it.
+        transactions: how records are written in transactions; None for writing them without.
         dead_letter_topic: a topic of the target that takes what the target refuses; None for halting instead.
     """
 
@@ -40,3 +57,5 @@ class CopySettings:
     metadata_age_s_max: float = 60.0
     start: Literal["earliest", "latest"] = "earliest"
     dead_letter_topic: str | None = None
+    source_alias: str = ""
+    transactions: TransactionSettings | None = None

@@ -352,6 +352,16 @@ class PartitionCopy:
             and not self._answers
         )
 
+    @property
+    def next_unsent(self) -> SourceBatch | None:
+        """The batch that `next_to_send` would begin with if it may."""
+        return self._batches[self.in_flight] if self.in_flight < len(self._batches) else None
+
+    def send_alone(self) -> None:
+        """Send the next batch alone, as after a pause: the target may not know the producer any more."""
+        assert not self.in_flight
+        self._in_flight_max = 1
+
     def next_to_send(self, batches_max: int) -> list[SourceBatch]:
         """Return the next batches, which count as sent."""
         if not self.has_to_send:

@@ -23,6 +23,8 @@ from ottla_mirror.copy.partition_copy import NO_OFFSET, PartitionCopy
 from ottla_mirror.copy.partition_work import PartitionWork
 from ottla_mirror.copy.takeover import Pairing, TargetScan
 from ottla_mirror.copy.target_scan import ScanTask, scan_targets
+from ottla_mirror.copy.transactions.target_transactions import producer_of
+from ottla_mirror.copy.transactions.transaction_rules import transactional_id
 from ottla_mirror.model import SourcePartition
 from ottla_mirror.offsets.offset_map import OffsetMap
 from ottla_mirror.offsets.stored_copy import CopyStore, Session, SessionName, StoredCopy
@@ -32,6 +34,8 @@ PRODUCER_EPOCH_MAX: Final = 2**15 - 2
 ATTEMPTS_BEFORE_LOST: Final = 8
 """A leader that was just elected may not know yet how far its log is replicated."""
 TIMEOUT_S: Final = 15.0
+FENCING_TIMEOUT_MS: Final = 60_000
+"""Of transactions of a producer that never has one."""
 log = structlog.get_logger("mirror")
 
 
@@ -57,6 +61,79 @@ class PartitionStart:
 Failures = dict[PartitionWork, str]
 
 
+class StartOffsets:
+    """Finds out where copies have to begin that do not simply go on.
+
+    Args:
+        source: leaders of the source.
+        target: leaders of the target.
+        settings: see there.
+    """
+
+    def __init__(self, source: ClusterView, target: ClusterView, settings: CopySettings) -> None:
+        self._source = source
+        self._target = target
+        self._settings = settings
+
+    async def at_target(
+        self, works: Sequence[PartitionWork], timestamp: int, failures: Failures
+    ) -> dict[PartitionWork, int]:
+        """Return an offset of each partition's log at the target; what fails is noted."""
+        return await self._offsets(self._target, works, timestamp, failures)
+
+    async def starts(
+        self,
+        wanted: Mapping[PartitionWork, PartitionStart],
+        stored: Mapping[SourcePartition, StoredCopy],
+        ends: Mapping[PartitionWork, int],
+        failures: Failures,
+    ) -> dict[PartitionWork, int]:
+        """Return the source offset at which another session has to begin, for partitions where one has to.
+
+        Args:
+            wanted: how they are to be taken over.
+            stored: how far they were copied.
+            ends: of their logs at the target.
+            failures: takes the reasons why some cannot be taken over now.
+        """
+        starts: dict[PartitionWork, int] = {}
+        from_start: list[PartitionWork] = []
+        for work, beginning in wanted.items():
+            copied = stored.get(work.partition)
+            if copied is None or _is_of_other_topics(copied.session, work):
+                from_start.append(work)
+                continue
+            cut_at = cut_of(copied, beginning, ends[work])
+            # Also before a session that has to begin anyway: it forgets what the map has behind the target's end.
+            if cut_at == ends[work] and work.failures < ATTEMPTS_BEFORE_LOST:
+                failures[work] = f"the target's log ends at {ends[work]}, before what was copied"
+                continue
+            if cut_at is not None:
+                log.warning("the target has lost records", partition=str(work.partition), end=cut_at)
+            if (start := session_start(copied, beginning, cut_at)) is not None:
+                starts[work] = start
+        # What was never copied begins where the settings say, and a topic that was created anew at its start.
+        for timestamp, some in _by_start(from_start, stored, self._settings.start).items():
+            starts.update(await self._offsets(self._source, some, timestamp, failures))
+        return starts
+
+    async def _offsets(
+        self, view: ClusterView, works: Sequence[PartitionWork], timestamp: int, failures: Failures
+    ) -> dict[PartitionWork, int]:
+        """Return an offset of each partition's log at the source or the target; what fails is noted."""
+        name, leader = (_target_name, _target_leader) if view is self._target else (_source_name, _source_leader)
+        found = await list_offsets(view.cluster, {name(work): leader(work) for work in works}, timestamp)
+        offsets: dict[PartitionWork, int] = {}
+        for work in works:
+            offset = found[name(work)]
+            if isinstance(offset, int) and offset >= 0:
+                offsets[work] = offset
+            else:
+                failures[work] = f"the {view.role} does not say where the log of {name(work)[0]} is: {offset}"
+                view.refresh()
+        return offsets
+
+
 class PartitionStarts:
     """Takes partitions over.
 
@@ -69,7 +146,12 @@ class PartitionStarts:
     """
 
     def __init__(
-        self, source: ClusterView, target: ClusterView, store: CopyStore, settings: CopySettings, worker: UUID
+        self,
+        source: ClusterView,
+        target: ClusterView,
+        store: CopyStore,
+        settings: CopySettings,
+        worker: UUID,
     ) -> None:
         self._source = source
         self._target = target
@@ -77,6 +159,7 @@ class PartitionStarts:
         self._settings = settings
         self._worker = worker
         self._producer_id: int | None = None
+        self._offsets = StartOffsets(source, target, settings)
 
     async def begin(
         self, wanted: Mapping[PartitionWork, PartitionStart]
@@ -91,7 +174,9 @@ class PartitionStarts:
         failures: Failures = {}
         # In this order: what is stored by then lies before the end.
         stored = await self._store.load([work.partition for work in wanted])
-        ends = await self._offsets(self._target, list(wanted), LATEST, failures)
+        if any(each.session.is_transactional for each in stored.values()):
+            stored = await self._after_transactions(stored)
+        ends = await self._offsets.at_target(list(wanted), LATEST, failures)
         await self._begin_sessions({work: wanted[work] for work in ends}, stored, ends, failures)
         tasks, pairings = [], {}
         for work in [each for each in ends if each not in failures]:
@@ -123,25 +208,11 @@ class PartitionStarts:
         failures: Failures,
     ) -> None:
         """Have each partition have a session that holds; `stored` is brought up to date."""
-        starts: dict[PartitionWork, int] = {}
-        from_start: list[PartitionWork] = []
-        for work, beginning in wanted.items():
+        starts = await self._offsets.starts(wanted, stored, ends, failures)
+        for work in wanted:
             copied = stored.get(work.partition)
-            if copied is None or _is_of_other_topics(copied.session, work):
-                from_start.append(work)
-                continue
-            cut_at = cut_of(copied, beginning, ends[work])
-            # Also before a session that has to begin anyway: it forgets what the map has behind the target's end.
-            if cut_at == ends[work] and work.failures < ATTEMPTS_BEFORE_LOST:
-                failures[work] = f"the target's log ends at {ends[work]}, before what was copied"
-                continue
-            if cut_at is not None:
-                log.warning("the target has lost records", partition=str(work.partition), end=cut_at)
-            if (start := session_start(copied, beginning, cut_at)) is not None:
-                starts[work] = start
-        # What was never copied begins where the settings say, and a topic that was created anew at its start.
-        for timestamp, some in _by_start(from_start, stored, self._settings.start).items():
-            starts.update(await self._offsets(self._source, some, timestamp, failures))
+            if copied is not None and copied.session.is_transactional and work not in failures:
+                starts.setdefault(work, copied.next_source_offset)
         if not starts:
             return
         sessions = [
@@ -151,9 +222,20 @@ class PartitionStarts:
         await asyncio.gather(*(self._store.begin_session(partition, session) for partition, session in sessions))
         stored.update(await self._store.load([partition for partition, _ in sessions]))
 
+    async def _after_transactions(
+        self, stored: Mapping[SourcePartition, StoredCopy]
+    ) -> dict[SourcePartition, StoredCopy]:
+        """Return what is stored once nobody writes these partitions in transactions any more."""
+        alias, cluster = self._settings.source_alias, self._target.cluster
+        ids = [transactional_id(alias, each) for each, found in stored.items() if found.session.is_transactional]
+        fencing = [producer_of(cluster, each, timeout_ms=FENCING_TIMEOUT_MS, within_s=TIMEOUT_S) for each in ids]
+        await asyncio.gather(*fencing)
+        return await self._store.load(list(stored))
+
     async def _session(self, work: PartitionWork, start: int, before: StoredCopy | None, target_end: int) -> Session:
         """Return the session to begin: the first of a partition may be shared, all others are this worker's own."""
-        if before is not None and before.session.producer_epoch < PRODUCER_EPOCH_MAX:
+        has_own_producer = before is not None and not before.session.is_transactional
+        if before is not None and has_own_producer and before.session.producer_epoch < PRODUCER_EPOCH_MAX:
             # A higher epoch of the same producer keeps out whoever still writes in the session before.
             producer_id, epoch = before.session.producer_id, before.session.producer_epoch + 1
         else:
@@ -177,22 +259,6 @@ class PartitionStarts:
                 raise Unreachable(f"the target gives no producer id: {response.error_code.name}")
             self._producer_id = int(response.producer_id)
         return self._producer_id
-
-    async def _offsets(
-        self, view: ClusterView, works: Sequence[PartitionWork], timestamp: int, failures: Failures
-    ) -> dict[PartitionWork, int]:
-        """Return an offset of each partition's log at the source or the target; what fails is noted."""
-        name, leader = (_target_name, _target_leader) if view is self._target else (_source_name, _source_leader)
-        found = await list_offsets(view.cluster, {name(work): leader(work) for work in works}, timestamp)
-        offsets: dict[PartitionWork, int] = {}
-        for work in works:
-            offset = found[name(work)]
-            if isinstance(offset, int) and offset >= 0:
-                offsets[work] = offset
-            else:
-                failures[work] = f"the {view.role} does not say where the log of {name(work)[0]} is: {offset}"
-                view.refresh()
-        return offsets
 
 
 def cut_of(copied: StoredCopy, beginning: PartitionStart, target_end: int) -> int | None:

@@ -30,6 +30,8 @@ _LOOK: Final = frozenset(
         ErrorCode.invalid_producer_epoch,
         ErrorCode.producer_fenced,
         ErrorCode.invalid_producer_id_mapping,
+        ErrorCode.invalid_txn_state,
+        ErrorCode.transaction_abortable,
     )
 )
 _REFUSED: Final = frozenset(

@@ -2,8 +2,8 @@
 
 The batch is changed where it lies, and begins with offset 0 then, as brokers want it from producers. Its CRC is
 verified before, so that damage is never given a good CRC, and it is computed anew after. Gone are the marks that make
-sense at the source only: that the batch is part of a transaction, when compaction may drop its tombstones, and that
-the source's broker has stamped it, which no broker takes from a producer.
+sense at the source only: that the batch is part of a transaction there, when compaction may drop its tombstones, and
+that the source's broker has stamped it, which no broker takes from a producer.
 """
 
 import struct
@@ -43,7 +43,15 @@ def check_crc(batch: memoryview, base_offset: int) -> None:
         raise _damaged(base_offset)
 
 
-def restamp(batch: memoryview, base_offset: int, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+def restamp(
+    batch: memoryview,
+    base_offset: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    *,
+    is_transactional: bool = False,
+) -> None:
     """Make a batch one of this producer, where it lies.
 
     Args:
@@ -52,6 +60,7 @@ def restamp(batch: memoryview, base_offset: int, producer_id: int, producer_epoc
         producer_id: of the target.
         producer_epoch: of that producer.
         base_sequence: of its first record.
+        is_transactional: whether it becomes part of a transaction of that producer.
 
     Raises:
         CorruptMessage: the batch does not match its CRC; it is left as it is.
@@ -62,8 +71,9 @@ def restamp(batch: memoryview, base_offset: int, producer_id: int, producer_epoc
     if crc32c(covered) != crc:
         raise _damaged(base_offset)
     PREFIX.pack_into(batch, 0, 0, len(batch) - LOG_OVERHEAD_BYTES, NO_LEADER_EPOCH)
-    if attributes & _MARKS_OF_THE_SOURCE:
-        _ATTRIBUTES.pack_into(batch, ATTRIBUTES_OFFSET, attributes & ~_MARKS_OF_THE_SOURCE)
+    stamped = attributes & ~_MARKS_OF_THE_SOURCE | (TRANSACTIONAL_FLAG if is_transactional else 0)
+    if stamped != attributes:
+        _ATTRIBUTES.pack_into(batch, ATTRIBUTES_OFFSET, stamped)
     PRODUCER.pack_into(batch, PRODUCER_OFFSET, producer_id, producer_epoch, base_sequence)
     _CRC.pack_into(batch, CRC_OFFSET, crc32c(covered))
 

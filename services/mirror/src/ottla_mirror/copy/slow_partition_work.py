@@ -4,7 +4,7 @@ A partition comes here when nothing of it is under way, and nothing of it is sen
 """
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -19,13 +19,23 @@ from ottla_mirror.copy.dead_letters import dead_letters, send_dead_letters
 from ottla_mirror.copy.log_offsets import EARLIEST, LATEST, list_offsets
 from ottla_mirror.copy.needs import Need, Needed
 from ottla_mirror.copy.partition_copy import PartitionCopy
-from ottla_mirror.copy.partition_start import ATTEMPTS_BEFORE_LOST, PartitionStart, PartitionStarts
+from ottla_mirror.copy.partition_start import ATTEMPTS_BEFORE_LOST, Failures, PartitionStart
 from ottla_mirror.copy.partition_work import PartitionWork
 from ottla_mirror.offsets.stored_copy import CopyStore
 
 TAKEN_PAUSE_S: Final = 5.0
 """Before a partition is taken back that another worker has taken: one of both is about to hear that it is not its."""
 log = structlog.get_logger("mirror")
+
+
+class Starts(Protocol):
+    """Takes partitions over; see `PartitionStarts`, `TransactionalStarts`."""
+
+    async def begin(
+        self, wanted: Mapping[PartitionWork, PartitionStart]
+    ) -> tuple[dict[PartitionWork, PartitionCopy], Failures]:
+        """Return the partitions that may go on, and why others may not."""
+        ...
 
 
 class SlowPartitionWorkOwner(Protocol):
@@ -70,7 +80,7 @@ class SlowPartitionWork:
         owner: SlowPartitionWorkOwner,
         source: ClusterView,
         target: ClusterView,
-        beginnings: PartitionStarts,
+        beginnings: Starts,
         *,
         store: CopyStore,
         settings: CopySettings,

@@ -174,6 +174,22 @@ class InternalTopic:
             self._leader = found.partitions[PARTITION].leader
         return found.id
 
+    async def find_leader(self, timeout_s: float = OPERATION_TIMEOUT_S) -> int:
+        """Return the broker that leads the partition, as the cluster says now.
+
+        Raises:
+            Unreachable: there is none at present.
+            AuthenticationFailed, UnsupportedByBroker: see `AsyncCluster`.
+        """
+        self._forget_leader()
+        await self.topic_id(timeout_s)
+        if self._leader is None:
+            raise Unreachable(f"{self} has no leader")
+        return self._leader
+
+    def _forget_leader(self) -> None:
+        self._leader = None
+
     async def append(self, entries: Sequence[Entry], timeout_s: float = OPERATION_TIMEOUT_S) -> int:
         """Append records, and return when all in-sync replicas have them.
 
@@ -210,7 +226,7 @@ class InternalTopic:
         return await self._offset(EARLIEST, timeout_s)
 
     async def fetch(self, offset: int, timeout_s: float = OPERATION_TIMEOUT_S) -> Fetched:
-        """Return records from an offset on, as many as one answer has.
+        """Return batches from an offset on, as many as one answer has.
 
         Raises:
             OffsetGone: the log does not have this offset.

@@ -1,5 +1,8 @@
 """Reads an internal topic from its start, and later what has come since.
 
+Records that were written in a transaction are told once it is committed, and those of aborted ones never
+(`decided_records.py`).
+
 A topic that was made anew, or does not have the offset any more from which to go on, is read again from its start.
 """
 
@@ -10,7 +13,9 @@ from uuid import UUID
 
 import structlog
 
+from ottla_core.errors import InvalidRecord
 from ottla_core.wire.records import Record
+from ottla_mirror.internal_topics.decided_records import DecidedRecords
 from ottla_mirror.internal_topics.errors import InternalTopicError, OffsetGone
 from ottla_mirror.internal_topics.internal_topic import OPERATION_TIMEOUT_S, InternalTopic
 
@@ -39,6 +44,7 @@ class TopicFollower:
         self._topic = topic
         self._on_records = on_records
         self._on_restart = on_restart
+        self._decided = DecidedRecords()
         self._reading = asyncio.Lock()
         self._topic_id: UUID | None = None
         self._offset = 0
@@ -98,9 +104,14 @@ class TopicFollower:
             log.warning("reading anew", topic=str(self._topic), reason=str(error))
             await self._restart(timeout_s)
             return
-        self._on_records(found.records)
+        try:
+            records = self._decided.take(found.batches)
+        except InvalidRecord as error:
+            raise InternalTopicError(f"{self._topic} cannot be read at offset {self._offset}: {error}") from error
+        self._on_records(records)
         self._offset = found.next_offset
 
     async def _restart(self, timeout_s: float) -> None:
         self._offset = await self._topic.start_offset(timeout_s)
+        self._decided.clear()
         self._on_restart()

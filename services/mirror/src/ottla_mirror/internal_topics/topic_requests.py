@@ -14,7 +14,8 @@ from kio.schema.produce.v3.request import PartitionProduceData, ProduceRequest, 
 
 from ottla_core.wire.conversion import message_of
 from ottla_core.wire.record_batch import iterate_batches
-from ottla_core.wire.records import Headers, Record, encode_batch, iterate_records
+from ottla_core.wire.records import Headers, Record, encode_batch
+from ottla_mirror.internal_topics.decided_records import ReadBatch, read_batch
 
 PARTITION: Final = 0
 EARLIEST: Final = -2
@@ -44,11 +45,11 @@ class Fetched(NamedTuple):
     """What a fetch has brought.
 
     Attributes:
-        records: in order.
+        batches: in order.
         next_offset: from which the next fetch is to go on.
     """
 
-    records: list[Record]
+    batches: list[ReadBatch]
     next_offset: int
 
 
@@ -90,20 +91,20 @@ def fetch_request(topic: str, offset: int) -> FetchRequest:
 
 
 def fetched(answer: Any, offset: int) -> Fetched:
-    """Return the records from an offset on that an answer about the partition has.
+    """Return the batches from an offset on that an answer about the partition has.
 
     Raises:
         CorruptMessage, InvalidRecord, UnsupportedForMessageFormat: a batch is damaged, or of a broker before 0.11.
     """
-    records: list[Record] = []
+    found: list[ReadBatch] = []
     next_offset = offset
     for header, batch in iterate_batches(bytes(answer.records or b"")):
-        if not header.is_control:
-            records += [each for each in iterate_records(batch, header) if each.offset >= offset]
-        next_offset = header.next_offset
+        if header.next_offset > offset:
+            found.append(read_batch(header, batch, offset))
+            next_offset = header.next_offset
     if next_offset == offset and answer.high_watermark > offset and not answer.records:
         next_offset = answer.high_watermark  # compaction has left nothing there
-    return Fetched(records, next_offset)
+    return Fetched(found, next_offset)
 
 
 def batches(entries: Iterable[Entry]) -> list[list[Entry]]:
@@ -121,7 +122,12 @@ def batches(entries: Iterable[Entry]) -> list[list[Entry]]:
 
 
 def encoded_batch(
-    entries: Sequence[Entry], *, producer_id: int, producer_epoch: int, sequence: int, now_ms: int
+    entries: Sequence[Entry],
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    sequence: int,
+    now_ms: int,
 ) -> bytes:
     """Return a record batch for a log."""
     return encode_batch(

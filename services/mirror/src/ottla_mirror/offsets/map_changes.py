@@ -24,10 +24,12 @@ from ottla_mirror.offsets.map_records import (
     SessionKey,
     encode_key,
     encode_position,
+    encode_session,
+    session_key,
 )
 from ottla_mirror.offsets.map_state import MapState
 from ottla_mirror.offsets.offset_map import MapBounds
-from ottla_mirror.offsets.stored_copy import SessionName, StoredCopy
+from ottla_mirror.offsets.stored_copy import Session, SessionName, StoredCopy
 
 CHUNK_WRITERS_MAX: Final = 64
 """A map whose chunks are of more writers is written anew, so that its position stays short."""
@@ -99,7 +101,7 @@ def taken_over(state: MapState, partition: PartitionName, writer: PositionWriter
     holder = state.session(partition)
     needed: set[MapKey] = {key for key, _ in chunks.values()}
     if holder is not None:
-        needed.add(SessionKey(partition, holder.name))
+        needed.add(session_key(partition, holder))
     return StoredByWriter(writer, chunks, None, set(state.keys(partition)) - needed)
 
 
@@ -128,6 +130,24 @@ def changes(partition: PartitionName, copy: Snapshot, written: StoredByWriter) -
     # a hole in its map. What remains of it, if the deletions do not arrive, `taken_over` finds.
     entries += deletions(superseded)
     return entries, StoredByWriter(written.writer, chunks, position)
+
+
+def first_changes(
+    partition: PartitionName, copy: StoredCopy, written: StoredByWriter, before: Session | None
+) -> tuple[list[Entry], StoredByWriter]:
+    """Return what `changes` does for a session that is stored together with its first position.
+
+    Args:
+        partition: of the source.
+        copy: at its first position.
+        written: what this writer has found.
+        before: the session that holds up to then; its record goes, as no position names it any more.
+    """
+    replaced = set() if before is None else {session_key(partition, before)}
+    found = replace(written, superseded=written.superseded | replaced)
+    entries, after = changes(partition, snapshot(copy), found)
+    key = encode_key(session_key(partition, copy.session))
+    return [Entry(key, encode_session(copy.session)), *entries], after
 
 
 def _chunk_writers(keys: Sequence[ChunkKey]) -> tuple[tuple[int, PositionWriter], ...]:

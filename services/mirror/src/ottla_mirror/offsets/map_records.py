@@ -9,8 +9,9 @@ chunk       topic, partition, writer, number            `MapChunk.encoded`
 ==========  ==========================================  ======================================================
 
 Keys begin with the version of the record's format, so that no record of a later version passes for one of this.
-Sessions and chunks have version 0. Positions had it before they said the epochs of the source's leaders, and have
-version 1 since then; those of version 0 are read as positions without epochs.
+Chunks have version 0. So have sessions, but for those that write in transactions, which have version 1: a worker that
+does not know these would take for stored what is not committed. Positions had version 0 before they said the epochs
+of the source's leaders, and have version 1 since then; those of version 0 are read as positions without epochs.
 
 A *writer* is whoever writes the position of a partition: a number, higher than any before whenever another worker
 takes over or a session begins, and one drawn by chance, as two workers may take over at once. So one that still
@@ -31,6 +32,7 @@ from ottla_mirror.offsets.offset_map import MapBounds
 from ottla_mirror.offsets.stored_copy import Session, SessionName
 
 POSITION_VERSION: Final = 1
+TRANSACTIONAL_SESSION_VERSION: Final = 1
 FIRST_POSITION_VERSION_WITH_EPOCHS: Final = 1
 
 _HEAD: Final = struct.Struct(">hBH")
@@ -54,8 +56,8 @@ class Kind(Enum):
     CHUNK = 3
 
 
-VERSIONS: Final = {Kind.SESSION: 0, Kind.POSITION: POSITION_VERSION, Kind.CHUNK: 0}
-"""The latest version of each record that we know, which is the one that is written."""
+VERSIONS: Final = {Kind.SESSION: TRANSACTIONAL_SESSION_VERSION, Kind.POSITION: POSITION_VERSION, Kind.CHUNK: 0}
+"""The latest version of each record that we know."""
 
 
 class PartitionName(NamedTuple):
@@ -83,6 +85,7 @@ class SessionKey:
 
     partition: PartitionName
     name: SessionName
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +135,8 @@ class UnknownVersion(InvalidRecord):
 def encode_key(key: MapKey) -> bytes:
     """Return a key as bytes."""
     match key:
-        case SessionKey(partition, name):
-            return _key_head(Kind.SESSION, partition) + _SESSION_KEY.pack(*name)
+        case SessionKey(partition, name, version):
+            return _key_head(Kind.SESSION, partition, version) + _SESSION_KEY.pack(*name)
         case PositionKey(partition, writer, version):
             return _key_head(Kind.POSITION, partition, version) + _POSITION_KEY.pack(*writer)
         case ChunkKey(partition, writer, number):
@@ -161,7 +164,7 @@ def decode_key(key: bytes) -> MapKey:
         rest = key[at + _PARTITION.size :]
         match kind:
             case Kind.SESSION:
-                return SessionKey(partition, SessionName(*_SESSION_KEY.unpack(rest)))
+                return SessionKey(partition, SessionName(*_SESSION_KEY.unpack(rest)), version)
             case Kind.POSITION:
                 return PositionKey(partition, PositionWriter(*_POSITION_KEY.unpack(rest)), version)
             case Kind.CHUNK:
@@ -169,6 +172,11 @@ def decode_key(key: bytes) -> MapKey:
                 return ChunkKey(partition, PositionWriter(*writer), chunk)
     except (struct.error, ValueError) as error:
         raise InvalidRecord(f"is no record of an offset map: {error}") from None
+
+
+def session_key(partition: PartitionName, session: Session) -> SessionKey:
+    """Return the key of a session's record."""
+    return SessionKey(partition, session.name, TRANSACTIONAL_SESSION_VERSION if session.is_transactional else 0)
 
 
 def encode_session(session: Session) -> bytes:
@@ -185,8 +193,8 @@ def encode_session(session: Session) -> bytes:
     )
 
 
-def decode_session(name: SessionName, value: bytes) -> Session:
-    """Return the session of a record.
+def decode_session(name: SessionName, value: bytes, version: int = 0) -> Session:
+    """Return the session of a record whose key has this version.
 
     Raises:
         InvalidRecord: the value is malformed.
@@ -204,6 +212,7 @@ def decode_session(name: SessionName, value: bytes) -> Session:
         target_start_offset=target_start,
         replaces=SessionName(*replaced) if has_replaced else None,
         owner=None if owner == _NO_OWNER.bytes else UUID(bytes=owner),
+        is_transactional=version == TRANSACTIONAL_SESSION_VERSION,
     )
 
 

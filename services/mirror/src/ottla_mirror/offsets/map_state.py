@@ -35,7 +35,7 @@ class _Kept:
     __slots__ = ("chunks", "positions", "revision", "sessions")
 
     def __init__(self) -> None:
-        self.sessions: dict[SessionName, tuple[int, bytes]] = {}
+        self.sessions: dict[SessionName, tuple[int, bytes, int]] = {}  # offset, value, version of the format
         self.positions: dict[PositionWriter, tuple[int, bytes]] = {}  # with the version of the format
         self.chunks: dict[int, dict[PositionWriter, bytes]] = {}
         self.revision = 0
@@ -96,8 +96,8 @@ class MapState:
         """Return the sessions that have held, one after the other."""
         kept = self._kept.get(partition)
         held: list[Session] = []
-        for name, (_, value) in kept.sessions.items() if kept else ():
-            session = decode_session(name, value)
+        for name, (_, value, version) in kept.sessions.items() if kept else ():
+            session = decode_session(name, value, version)
             if not held or session.replaces == held[-1].name:
                 held.append(session)
         return held
@@ -193,7 +193,7 @@ class MapState:
         if kept is None:
             return []
         return [
-            *(SessionKey(partition, name) for name in kept.sessions),
+            *(SessionKey(partition, name, version) for name, (_, _, version) in kept.sessions.items()),
             *(PositionKey(partition, writer, version) for writer, (version, _) in kept.positions.items()),
             *(ChunkKey(partition, writer, number) for number, by in kept.chunks.items() for writer in by),
         ]
@@ -203,8 +203,8 @@ class MapState:
         self._revision += 1
         kept.revision = self._revision
         match key:
-            case SessionKey(_, name):
-                kept.sessions.setdefault(name, (offset, value))
+            case SessionKey(_, name, version):
+                kept.sessions.setdefault(name, (offset, value, version))
             case PositionKey(_, writer, version):
                 kept.positions[writer] = (version, value)
             case ChunkKey(_, writer, number):
@@ -217,7 +217,7 @@ class MapState:
         self._revision += 1
         kept.revision = self._revision
         match key:
-            case SessionKey(_, name):
+            case SessionKey(_, name, _):
                 kept.sessions.pop(name, None)
             case PositionKey(_, writer, _):
                 kept.positions.pop(writer, None)

@@ -21,6 +21,7 @@ from ottla_mirror.offsets.map_changes import (
     StoredByWriter,
     changes,
     deletions,
+    first_changes,
     is_overtaken,
     snapshot,
     taken_over,
@@ -28,13 +29,13 @@ from ottla_mirror.offsets.map_changes import (
 from ottla_mirror.offsets.map_records import (
     PartitionName,
     PositionWriter,
-    SessionKey,
     UnknownVersion,
     encode_key,
     encode_session,
+    session_key,
 )
 from ottla_mirror.offsets.map_state import MapState
-from ottla_mirror.offsets.stored_copy import Session, StoredCopy
+from ottla_mirror.offsets.stored_copy import Prepared, Session, StoredCopy
 
 READ_ALL_TIMEOUT_S: Final = 600.0
 
@@ -109,7 +110,7 @@ class MapTopic:
             AuthenticationFailed, UnsupportedByBroker: see `AsyncCluster`.
         """
         name = PartitionName(partition.topic, partition.partition)
-        entry = Entry(encode_key(SessionKey(name, session.name)), encode_session(session))
+        entry = Entry(encode_key(session_key(name, session)), encode_session(session))
         offset = await self._topic.append([entry])
         await self._follower.catch_up(at_least=offset)
         holder = self._state.session(name)
@@ -144,6 +145,43 @@ class MapTopic:
         for name, (before, after) in stored.items():
             if self._written.get(name) is before:
                 self._written[name] = after
+
+    # What transactions write
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        return self._topic.name
+
+    async def leader(self) -> int:
+        """Return the broker that leads the topic's partition.
+
+        Raises:
+            Unreachable: nobody leads it, or says so.
+            AuthenticationFailed, UnsupportedByBroker: see `AsyncCluster`.
+        """
+        return await self._topic.find_leader()
+
+    def prepare(self, partition: SourcePartition, copied: StoredCopy) -> Prepared:
+        """Return what a transaction has to write; see `TransactionalStore.prepare`. `load` comes before.
+
+        Raises:
+            InternalTopicError: what is stored cannot be read.
+        """
+        name = PartitionName(partition.topic, partition.partition)
+        written = self._written[name]
+        if written.position is not None and written.position.session == copied.session.name:
+            return Prepared(*changes(name, snapshot(copied), written))
+        try:
+            before = self._state.session(name)
+        except InvalidRecord as error:
+            raise self._unreadable(name, error) from error
+        return Prepared(*first_changes(name, copied, written, before))
+
+    def on_committed(self, partition: SourcePartition, copied: StoredCopy, prepared: Prepared) -> None:
+        """Take note of what a transaction has stored."""
+        assert isinstance(prepared.after, StoredByWriter)
+        self._written[PartitionName(partition.topic, partition.partition)] = prepared.after
 
     async def forget(self, partitions: Collection[SourcePartition]) -> None:
         """Delete all that is stored of partitions; errors as with `save`."""

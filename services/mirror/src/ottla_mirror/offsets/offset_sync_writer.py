@@ -11,7 +11,7 @@ from ottla_core.errors import OttlaError
 from ottla_mirror.internal_topics.internal_topic import InternalTopic
 from ottla_mirror.model import SourcePartition
 from ottla_mirror.offsets.offset_syncs import OffsetSync, OffsetSyncs
-from ottla_mirror.offsets.stored_copy import CopyStore, Session, StoredCopy
+from ottla_mirror.offsets.stored_copy import CopyStore, Prepared, Session, StoredCopy, TransactionalStore
 
 INTERVAL_S: Final = 1.0
 CLOSE_TIMEOUT_S: Final = 5.0
@@ -76,6 +76,41 @@ class OffsetSyncWriter:
             return
         self._problem = ""
         self._syncs.written(syncs, asyncio.get_running_loop().time())
+
+
+class OffsetSyncingTransactions:
+    """A `TransactionalStore` that tells a writer of offset syncs what was committed.
+
+    Args:
+        store: the store.
+        writer: the writer, started; closed by its maker.
+    """
+
+    def __init__(self, store: TransactionalStore, writer: OffsetSyncWriter) -> None:
+        self._store = store
+        self._writer = writer
+
+    @property
+    def topic(self) -> str:
+        """See `TransactionalStore`."""
+        return self._store.topic
+
+    async def leader(self) -> int:
+        """Return the broker to write to; see `TransactionalStore`."""
+        return await self._store.leader()
+
+    async def load(self, partitions: Collection[SourcePartition]) -> dict[SourcePartition, StoredCopy]:
+        """Return how far copies have come; see `CopyStore`."""
+        return await self._store.load(partitions)
+
+    def prepare(self, partition: SourcePartition, copied: StoredCopy) -> Prepared:
+        """Return what a transaction has to write; see `TransactionalStore`."""
+        return self._store.prepare(partition, copied)
+
+    def on_committed(self, partition: SourcePartition, copied: StoredCopy, prepared: Prepared) -> None:
+        """Take note of a transaction; see `TransactionalStore`."""
+        self._store.on_committed(partition, copied, prepared)
+        self._writer.note({partition: copied})
 
 
 class OffsetSyncingStore:

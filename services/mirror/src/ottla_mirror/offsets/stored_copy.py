@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
+from ottla_mirror.internal_topics.topic_requests import Entry
 from ottla_mirror.model import SourcePartition
 from ottla_mirror.offsets.leader_epochs import LeaderEpochs, below
 from ottla_mirror.offsets.offset_map import OffsetMap
@@ -42,6 +43,8 @@ class Session:
         replaces: the session before; None for the first of a partition.
         owner: the worker, in this life of its process, that alone writes in it; None if any worker may. A source with
             gaps (compaction) is not the same for all, so what follows a gap is only sent by an owner.
+        is_transactional: whether it writes in transactions, together with the position. Its producer's epoch is
+            that of its beginning; each transaction may raise it.
     """
 
     producer_id: int
@@ -52,6 +55,7 @@ class Session:
     target_start_offset: int
     replaces: SessionName | None
     owner: UUID | None = None
+    is_transactional: bool = False
 
     @property
     def name(self) -> SessionName:
@@ -120,6 +124,51 @@ def begun(session: Session, before: StoredCopy | None) -> StoredCopy:
 
 def _has_same_topics(one: Session, other: Session) -> bool:
     return (one.source_topic_id, one.target_topic_id) == (other.source_topic_id, other.target_topic_id)
+
+
+class Prepared(NamedTuple):
+    """What has to be written for a position to be stored.
+
+    Attributes:
+        entries: the records, in order.
+        after: what is stored once they are; the store's own.
+    """
+
+    entries: list[Entry]
+    after: object
+
+
+class TransactionalStore(Protocol):
+    """Where copies are kept whose positions are written by the transactions that write their records."""
+
+    @property
+    def topic(self) -> str:
+        """The topic that takes the records, in its partition 0."""
+        ...
+
+    async def leader(self) -> int:
+        """Return the broker to write to, as of now.
+
+        Raises:
+            OttlaError: nobody knows it.
+        """
+        ...
+
+    async def load(self, partitions: Collection[SourcePartition]) -> dict[SourcePartition, StoredCopy]:
+        """See `CopyStore.load`; what is not committed is not seen."""
+        ...
+
+    def prepare(self, partition: SourcePartition, copied: StoredCopy) -> Prepared:
+        """Return what is to be written in the transaction that ends at this position; no entries if that is stored.
+
+        Raises:
+            OttlaError: what is stored cannot be read.
+        """
+        ...
+
+    def on_committed(self, partition: SourcePartition, copied: StoredCopy, prepared: Prepared) -> None:
+        """Take note that a transaction with these records was committed."""
+        ...
 
 
 class CopyStore(Protocol):

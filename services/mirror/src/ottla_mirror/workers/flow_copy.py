@@ -16,13 +16,17 @@ from ottla_mirror.config.clients import ClientConfig
 from ottla_mirror.config.mirror_config import FlowConfig
 from ottla_mirror.config.worker_settings import WorkerSettings
 from ottla_mirror.copy.copier import Copier
-from ottla_mirror.copy.copy_settings import CopySettings
+from ottla_mirror.copy.copy_settings import CopySettings, TransactionSettings
 from ottla_mirror.copy.partition_work import PartitionStatus
 from ottla_mirror.internal_topics.internal_topic import InternalTopic
 from ottla_mirror.model import SourcePartition
 from ottla_mirror.offsets.map_topic import MapTopic, map_topic_name
-from ottla_mirror.offsets.offset_sync_writer import OffsetSyncingStore, OffsetSyncWriter
-from ottla_mirror.offsets.stored_copy import CopyStore
+from ottla_mirror.offsets.offset_sync_writer import (
+    OffsetSyncingStore,
+    OffsetSyncingTransactions,
+    OffsetSyncWriter,
+)
+from ottla_mirror.offsets.stored_copy import CopyStore, TransactionalStore
 from ottla_mirror.workers.assignment import Work
 from ottla_mirror.workers.clusters import connected, internal_replicas
 from ottla_mirror.workers.copy_rates import CopyRates, Sample
@@ -31,6 +35,8 @@ from ottla_mirror.workers.memory_shares import MemoryShares
 RETRY_PAUSE_S: Final = 2.0
 MEASURE_INTERVAL_S: Final = 1.0
 ANSWER_GRACE_S: Final = 15.0
+COORDINATOR_CONNECTIONS: Final = 4
+"""To each coordinator, of a flow with transactions: a broker answers the requests of a connection one by one."""
 
 log = structlog.get_logger("flows")
 
@@ -171,12 +177,16 @@ class FlowCopy:
         await store.start()
         self._store = store
         self._changed.set()
-        kept: CopyStore = store
+        is_transactional = self._flow.settings.is_transactional
+        kept: CopyStore | TransactionalStore = store
         if self._flow.settings.emit_offset_syncs_enabled:
             self._syncs = self._offset_syncs(target)
-            kept = OffsetSyncingStore(store, self._syncs)
+            kept = (OffsetSyncingTransactions if is_transactional else OffsetSyncingStore)(store, self._syncs)
         self._memory.join(self)
-        return Copier(source, target, kept, copy_settings(self._flow, self._memory.share_bytes))
+        settings = copy_settings(self._flow, self._memory.share_bytes)
+        count = COORDINATOR_CONNECTIONS if is_transactional else 0
+        coordinators = [self._cluster(self._flow.target_clients.producer) for _ in range(count)]
+        return Copier(source, target, kept, settings, coordinators)
 
     def _offset_syncs(self, target: AsyncCluster) -> OffsetSyncWriter:
         """Begin to write MirrorMaker's offset syncs, at the cluster that is to have them."""
@@ -227,6 +237,19 @@ def copy_settings(flow: FlowConfig, buffer_bytes_max: int) -> CopySettings:
         save_interval_s=flow.settings.flush_interval_ms / 1000,
         start=reader.start,
         dead_letter_topic=dead_letter_topic(flow),
+        source_alias=flow.source,
+        transactions=transaction_settings(flow),
+    )
+
+
+def transaction_settings(flow: FlowConfig) -> TransactionSettings | None:
+    """Return how a flow is written in transactions; None if it is not."""
+    if not flow.settings.is_transactional:
+        return None
+    return TransactionSettings(
+        interval_s=flow.settings.offset_flush_interval_ms / 1000,
+        bytes_max=flow.settings.transaction_bytes_max,
+        timeout_ms=flow.target_clients.producer.numbers["transaction.timeout.ms"],
     )
 
 

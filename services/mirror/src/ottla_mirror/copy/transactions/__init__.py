@@ -1,0 +1,1 @@
+"""Copies with each record exactly once: records are written in transactions, together with the position."""
