@@ -124,3 +124,10 @@ def test_broken_responses_are_refused_as_such(version: int):
             read_produce_response(memoryview(broken), version)
         except InvalidResponse:
             continue
+
+
+@VERSIONS
+def test_a_request_names_the_transactional_id_of_its_batches(version: int):
+    topic, _ = keys(version)
+    body = produce_request_body(version, 5000, {topic: [(3, b"batch")]}, transactional_id="mirror")
+    assert read_produce_request(memoryview(b"".join(body)), 0, version).transactional_id == "mirror"

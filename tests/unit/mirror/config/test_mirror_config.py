@@ -223,3 +223,33 @@ def test_secrets_are_shown_as_references_or_not_at_all():
         "ssl.keystore.key": "[hidden]",
         "topics": "orders",
     }
+
+
+def test_exactly_once_may_be_written_for_a_target_as_in_mirror_maker_or_for_a_flow() -> None:
+    both = {**ONE_WAY, "B->A.enabled": "true"}
+    config = MirrorConfig.parse(
+        {**both, "B.exactly.once.source.support": "enabled", "B.offset.flush.interval.ms": "500"}
+    )
+    to_b, to_a = config.flows["A->B"].settings, config.flows["B->A"].settings
+    assert (to_b.is_transactional, to_b.offset_flush_interval_ms) == (True, 500)
+    assert (to_a.is_transactional, to_a.offset_flush_interval_ms) == (False, 1000)
+    flow = {"A->B.exactly.once.source.support": "disabled", "exactly.once.source.support": "enabled"}
+    config = MirrorConfig.parse({**both, **flow})
+    assert not config.flows["A->B"].settings.is_transactional
+    assert config.flows["B->A"].settings.is_transactional
+    assert (
+        not MirrorConfig.parse({**ONE_WAY, "exactly.once.source.support": "preparing"})
+        .flows["A->B"]
+        .settings.is_transactional
+    )
+
+
+def test_transactions_have_to_end_before_the_target_would_abort_them() -> None:
+    settings = {**ONE_WAY, "exactly.once.source.support": "enabled", "B.producer.transaction.timeout.ms": "30000"}
+    assert (
+        MirrorConfig.parse(settings).flows["A->B"].target_clients.producer.numbers["transaction.timeout.ms"] == 30000
+    )
+    wrong = refused({**settings, "offset.flush.interval.ms": "10001"})
+    assert len(wrong) == 1
+    assert wrong[0].startswith("A->B.offset.flush.interval.ms: is 10001")
+    assert wrong[0].endswith("write at most 10000")

@@ -123,6 +123,7 @@ class PartitionTransactions:
         self._acknowledged = 0
         self._committed_end = 0
         self._is_writing = self._is_ending = self._is_finishing = self._has_batches = False
+        self._writes_since_s = 0.0
         self._sent_bytes = self._sent_end = 0
         self._damage = ""
         self._was_aborted = False
@@ -262,6 +263,8 @@ class PartitionTransactions:
     async def _batches_sent(self, copy: PartitionCopy) -> None:
         """Send batches until the transaction is to end, and wait until all are acknowledged."""
         self._is_writing = True
+        # Not since it was begun: where the coordinator is slow, that would be the end before the first batch.
+        self._writes_since_s = self._loop.time()
         pauses = 0
         try:
             while True:
@@ -281,7 +284,9 @@ class PartitionTransactions:
                         continue
                     if self._is_ending and copy.map.source_end >= self._sent_end:
                         return
-                wait_s = None if self._is_ending else self._sizes.interval_s - self._transaction.age_s
+                wait_s = (
+                    None if self._is_ending else self._writes_since_s + self._sizes.interval_s - self._loop.time()
+                )
                 await self._wait(wait_s)
         finally:
             self._is_writing = False
@@ -316,7 +321,7 @@ class PartitionTransactions:
     def _look_whether_to_end(self, copy: PartitionCopy, following: SourceBatch | None) -> None:
         self._is_ending = self._is_ending or is_to_end(
             self._sizes,
-            age_s=self._transaction.age_s,
+            age_s=self._loop.time() - self._writes_since_s,
             sent_bytes=self._sent_bytes,
             is_wanted=self._is_finishing or copy.needed is not None,
             is_refused_next=following is not None
