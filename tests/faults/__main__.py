@@ -75,6 +75,7 @@ def _mirror_trial(options: argparse.Namespace, seed: int, directory: Path) -> Ou
             kinds=frozenset(options.kinds),
             loopback=options.loopback,
             secure=options.secure,
+            exactly_once=options.exactly_once,
         )
     )
 
@@ -108,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--loopback", action="store_true", help="without network namespaces")
     parser.add_argument("--java", action="store_true", help="with Kafka's own clients in the load of all seeds")
     parser.add_argument("--mirror", action="store_true", help="two clusters, mirror workers and a link between them")
+    parser.add_argument("--exactly-once", action="store_true", help="with --mirror: workers write in transactions")
     parser.add_argument("--transactions", action="store_true", help="transactions rather than single records")
     parser.add_argument("--secure", action="store_true", help="with certificates between processes and to etcd")
     parser.add_argument("--keep", action="store_true", help="keep data and logs of trials without problems, too")

@@ -23,6 +23,7 @@ class Plan:
         programs: what Python runs instead of a role's service; of mirrors, instead of the target's and the workers'.
         loopback: whether to do without network namespaces where they could be had.
         secure: whether processes show each other and etcd certificates.
+        exactly_once: whether mirror workers write in transactions.
     """
 
     seed: int
@@ -33,6 +34,7 @@ class Plan:
     programs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     loopback: bool = False
     secure: bool = False
+    exactly_once: bool = False
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ _LEADER_EPOCH_FROM = 12
 _PRODUCER = struct.Struct(">qhii")
 _PRODUCER_FROM = 43
 NO_PRODUCER = -1
+NO_SEQUENCE = -1
 SEQUENCES = 1 << 31
 
 
@@ -87,6 +88,9 @@ def sequence_problems(partition: str, batches: Iterable[Batch], *, is_whole: boo
         if producer_id == NO_PRODUCER:
             continue
         first, following = batch.sequences
+        if first == NO_SEQUENCE:  # a marker of a transaction
+            epochs[producer_id] = max(epoch, epochs.get(producer_id, epoch))
+            continue
         wanted = expected.get((producer_id, epoch), 0 if is_whole else first)
         if first != wanted:
             yield f"{partition}: {batch} of producer {producer_id} has sequence {first} instead of {wanted}"

@@ -81,9 +81,10 @@ def run_mirror_trial(plan: Plan) -> Outcome:
             small_disks=schedule.targets_of(Kind.FULL_DISK),
             disk_bytes=max(DISK_BYTES_MIN, int(plan.seconds * DISK_BYTES_PER_SECOND)),
             secure=plan.secure,
+            exactly_once=plan.exactly_once,
         )
         sites = closing.enter_context(Sites(plan.directory, network, settings))
-        outcome = Outcome(plan.seed, schedule, plan.directory, command="python -m tests.faults --mirror")
+        outcome = Outcome(plan.seed, schedule, plan.directory, command=command_of(plan))
         try:
             _MirrorTrial(plan, network, sites, outcome).run()
         except (AssertionError, OSError, KafkaException) as error:
@@ -91,6 +92,11 @@ def run_mirror_trial(plan: Plan) -> Outcome:
         outcome.problems += sites.problems()
     outcome.took_s = time.monotonic() - begun_s
     return outcome
+
+
+def command_of(plan: Plan) -> str:
+    """The command that draws the same schedule for the same seed."""
+    return f"python -m tests.faults --mirror{' --exactly-once' if plan.exactly_once else ''}"
 
 
 class _MirrorTrial:
@@ -284,6 +290,8 @@ class _MirrorTrial:
         }
         verdict = judge_everything(noted, partitions, writers)
         outcome.problems += verdict.problems
+        if self._plan.exactly_once and (twice := verdict.counts["copied twice"]):
+            outcome.problems.append(f"{twice} records were copied twice, though in transactions")
         outcome.counts |= {
             "acknowledged": noted.produced.acknowledged_count,
             "replicas compared with the source": self._files.looks,

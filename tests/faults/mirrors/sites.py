@@ -42,6 +42,7 @@ SOURCE_SERVICES = {
     CONTROLLER: {"min.insync.replicas": "1"},
 }
 """So that the source goes on with one broker; what only that one has is not lost, as no disk of it ever is."""
+EXACTLY_ONCE = {"exactly.once.source.support": "enabled", "offset.flush.interval.ms": "300"}
 WORKER_READY_LINE = b'"event": "serving"'
 PROGRAM = ("ottla_mirror",)
 STOP_DEADLINE_S = 60.0
@@ -61,12 +62,14 @@ class SiteSettings:
         small_disks: the target's brokers whose disks may run full.
         disk_bytes: how large these are, in memory.
         secure: as in `ClusterSettings`, of both clusters.
+        exactly_once: whether the workers write in transactions.
     """
 
     programs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     small_disks: Collection[str] = ()
     disk_bytes: int = 0
     secure: bool = False
+    exactly_once: bool = False
 
 
 class Sites:
@@ -217,6 +220,7 @@ class Sites:
             "replication.factor": str(TARGET_FACTOR),
             "session.timeout.ms": "8000",
             "sync.group.offsets.enabled": "true",
+            **(EXACTLY_ONCE if self._settings.exactly_once else {}),
         }
 
 

@@ -4,6 +4,7 @@ Workers are killed over and over while the source is written to, in the middle o
 open is aborted by whoever takes over. The target is a cluster of Ottla, and Kafka where its jars are.
 """
 
+import asyncio
 import random
 import threading
 import time
@@ -15,9 +16,14 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from ottla_mirror.copy.copier import Copier
+from ottla_mirror.copy.copy_settings import CopySettings, TransactionSettings
+from ottla_mirror.copy.transactions.target_transactions import TargetTransactions
 from tests.support.clients.committed_offsets import commit_offsets
 from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.eventually import eventually
+from tests.support.eventually_async import eventually_async
+from tests.support.mirror.copy_worker import cluster_of, map_topic_of, partitions_of
 from tests.support.mirror.mirror_worker import MirrorWorkerProcess
 from tests.support.reference.reference_kafka import ReferenceKafka
 
@@ -169,6 +175,10 @@ def is_copied(worker: MirrorWorkerProcess, flow: str) -> bool:
     return bool(lag["state"] == "RUNNING" and lag["lag_records"] == 0 and lag["partitions_unknown"] == 0)
 
 
+def is_halted(worker: MirrorWorkerProcess, flow: str) -> bool:
+    return any(each["state"] == "HALTED" for each in worker.flow(flow, "status")["partitions"])
+
+
 def killed_under_load(source: str, target: str, alias: str, directory: Path) -> None:
     """Kills one of two workers over and over while records are written, and compares both sides then."""
     topic, group, flow = f"{alias}-load", f"{alias}-group", f"{alias}->T"
@@ -231,3 +241,104 @@ def test_workers_killed_under_load_copy_each_record_exactly_once_to_kafka(
     source: str, kafka: str, tmp_path: Path
 ) -> None:
     killed_under_load(source, kafka, "K", tmp_path)
+
+
+def write(bootstrap: str, topic: str, values: range, *, padding: int = 0) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "batch.num.messages": 20})
+    for value in values:
+        producer.produce(topic, value=str(value).rjust(padding))
+        producer.poll(0)
+    assert producer.flush(30) == 0
+
+
+def test_a_flow_is_switched_to_transactions_and_back_and_repeats_nothing(
+    source: str, target: str, tmp_path: Path
+) -> None:
+    create(source, "S-switched")
+    written = 0
+    for support in ("disabled", "enabled", "disabled", "preparing", "enabled"):
+        settings = properties(source, target, "S", "S-switched", T_exactly_once_source_support=support)
+        with workers(tmp_path / f"{written}", settings, 1) as (worker,):
+            write(source, "S-switched", range(written, written + 500))
+            written += 500
+            eventually(lambda: is_copied(worker, "S->T"), f"all is copied ({support})", within_s=COPY_DEADLINE_S)
+            worker.kill()  # what it has stored is behind what it has copied
+    with workers(tmp_path / "last", settings, 1) as (worker,):
+        eventually(lambda: is_copied(worker, "S->T"), "all is copied", within_s=COPY_DEADLINE_S)
+        wanted = {0: [str(each) for each in range(written)]}
+        eventually(
+            lambda: len(committed_values(target, "S.S-switched", 1)[0]) >= written,
+            "all is committed",
+            within_s=COPY_DEADLINE_S,
+        )
+        assert committed_values(target, "S.S-switched", 1) == wanted
+
+
+@pytest.mark.parametrize("keeps", ["halt", "dead.letter.topic"])
+def test_a_batch_that_the_target_refuses_is_kept_apart_and_all_before_it_is_committed(
+    source: str, target: str, tmp_path: Path, keeps: str
+) -> None:
+    alias = "H" if keeps == "halt" else "L"
+    topic, flow = f"{alias}-large", f"{alias}->T"
+    create(source, topic)
+    create(target, f"{alias}.refused")
+    admin = AdminClient({"bootstrap.servers": target})
+    small = NewTopic(f"{alias}.{topic}", 1, 1, config={"max.message.bytes": "10000"})
+    admin.create_topics([small])[f"{alias}.{topic}"].result()
+    write(source, topic, range(50))
+    write(source, topic, range(50, 51), padding=20_000)
+    write(source, topic, range(51, 100))
+    settings = properties(
+        source,
+        target,
+        alias,
+        topic,
+        existing_topics="adopt",
+        refused_batches=keeps,
+        sync_topic_configs_enabled="false",
+    )
+    with workers(tmp_path, settings, 1) as (worker,):
+        if keeps == "halt":
+            eventually(lambda: is_halted(worker, flow), "it halts", within_s=COPY_DEADLINE_S)
+            wanted = [str(each) for each in range(50)]
+        else:
+            eventually(lambda: is_copied(worker, flow), "all is copied", within_s=COPY_DEADLINE_S)
+            wanted = [str(each) for each in range(100) if each != 50]
+        eventually(lambda: committed_values(target, f"{alias}.{topic}", 1)[0] == wanted, "what is taken is committed")
+        letters = [each.strip() for each in committed_values(target, f"{alias}.refused", 1)[0]]
+        assert letters == ([] if keeps == "halt" else ["50"])
+
+
+async def test_the_protocol_of_older_clusters_serves_as_well(
+    source: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = TargetTransactions.look
+
+    async def look_as_before_version_2(self: TargetTransactions) -> None:
+        await look(self)
+        self.is_version_2, self._end_version = False, 1
+        self._add_version = 1
+
+    monkeypatch.setattr(TargetTransactions, "look", look_as_before_version_2)
+    topic = "old-protocol"
+    for bootstrap in (source, target):
+        create(bootstrap, topic)
+    write(source, topic, range(300))
+    clusters = [cluster_of(each) for each in (source, target, target, target)]
+    store = map_topic_of(clusters[2])
+    await store.start()
+    settings = CopySettings(source_alias="source", transactions=TransactionSettings(interval_s=0.2, bytes_max=2000))
+    for end in (300, 600):  # the second worker takes over from the first
+        copier = Copier(clusters[0], clusters[1], store, settings, clusters[3:])
+        await copier.assign(await partitions_of(clusters[0], [topic]))
+        await eventually_async(lambda copier=copier, end=end: at_end(copier, end), "all is copied")
+        await copier.close()
+        if end == 300:
+            write(source, topic, range(300, 600))
+    assert (await asyncio.to_thread(committed_values, target, topic, 1))[0] == [str(each) for each in range(600)]
+    for cluster in clusters:
+        await cluster.close()
+
+
+def at_end(copier: Copier, end: int) -> bool:
+    return [each.source_offset for each in copier.status().values()] == [end]

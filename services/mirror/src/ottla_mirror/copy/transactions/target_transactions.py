@@ -11,10 +11,7 @@ from datetime import timedelta
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
-from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
-from kio.schema.end_txn.v4.request import EndTxnRequest as EndTxnRequestOfVersion1
-from kio.schema.end_txn.v5.request import EndTxnRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v6.request import InitProducerIdRequest
 
@@ -23,7 +20,8 @@ from ottla_core.client.cluster import AsyncCluster
 from ottla_core.client.errors import AuthenticationFailed, Refused, Unreachable, UnsupportedByBroker
 from ottla_core.client.pipelined_connection import Lost, PipelinedConnection
 from ottla_core.errors import InvalidResponse
-from ottla_core.wire.conversion import message_of
+from ottla_core.wire.conversion import item_type, message_of
+from ottla_core.wire.messages import message_codec
 from ottla_core.wire.produce_request import FIRST_FLEXIBLE_VERSION
 from ottla_core.wire.raw_produce import (
     OLDEST_VERSION,
@@ -43,6 +41,12 @@ LAST_VERSION_1_PRODUCE: Final = 11
 VERSION_2_PRODUCE: Final = 12
 """With it a broker adds the partition of a batch to the transaction by itself (KIP-890)."""
 TRANSACTION_VERSION: Final = "transaction.version"
+_ADD_PARTITIONS_KEY: Final = 24
+_ADD_PARTITIONS_NEWEST: Final = 3
+"""Later versions are for brokers, which add partitions of many producers at a time."""
+_END_KEY: Final = 26
+_END_NEWEST: Final = {False: 4, True: 5}
+"""By whether the cluster has version 2 of transactions: whoever asks in the newer one wants another epoch."""
 AGAIN_PAUSE_S: Final = 0.05
 CLIENT_SOFTWARE: Final = "ottla-mirror"
 
@@ -102,6 +106,7 @@ class TargetTransactions:
     def __init__(self, clusters: Sequence[AsyncCluster], settings: CopySettings) -> None:
         assert settings.transactions is not None
         self.is_version_2 = False
+        self._add_version = self._end_version = 0
         self._clusters = clusters
         self._settings = settings
         self._leaders: dict[tuple[int, int], _Leader] = {}
@@ -118,6 +123,9 @@ class TargetTransactions:
         found = await self._clusters[0].ask_any(request, timeout_s=self._settings.answer_timeout_s)
         levels = {each.name: each.max_version_level for each in found.finalized_features}
         self.is_version_2 = levels.get(TRANSACTION_VERSION, 0) >= 2
+        served = {each.api_key: each.max_version for each in found.api_keys}
+        self._add_version = min(_ADD_PARTITIONS_NEWEST, served.get(_ADD_PARTITIONS_KEY, 0))
+        self._end_version = min(_END_NEWEST[self.is_version_2], served.get(_END_KEY, 0))
 
     async def init(self, transactional_id: str) -> Producer:
         """Fence whoever has the id, and return the producer to write as; see `TransactionRequests`.
@@ -143,13 +151,14 @@ class TargetTransactions:
         by_topic: dict[str, list[int]] = {}
         for topic, number in partitions:
             by_topic.setdefault(topic, []).append(number)
+        request_type = message_codec(_ADD_PARTITIONS_KEY, self._add_version).request_type
         request = message_of(
-            AddPartitionsToTxnRequest,
+            request_type,
             v3_and_below_transactional_id=transactional_id,
             v3_and_below_producer_id=producer.id,
             v3_and_below_producer_epoch=producer.epoch,
             v3_and_below_topics=tuple(
-                message_of(AddPartitionsToTxnTopic, name=topic, partitions=tuple(numbers))
+                message_of(item_type(request_type, "v3_and_below_topics"), name=topic, partitions=tuple(numbers))
                 for topic, numbers in by_topic.items()
             ),
         )
@@ -174,7 +183,7 @@ class TargetTransactions:
             Refused, Unreachable, AuthenticationFailed, UnsupportedByBroker: see `AsyncCluster`.
         """
         request = message_of(
-            EndTxnRequest if self.is_version_2 else EndTxnRequestOfVersion1,
+            message_codec(_END_KEY, self._end_version).request_type,
             transactional_id=transactional_id,
             producer_id=producer.id,
             producer_epoch=producer.epoch,
