@@ -48,7 +48,7 @@ class MirrorPlan:
 
     Attributes:
         cases: of `CASES`.
-        mirrors: who mirrors, of `MIRRORS`.
+        mirrors: who mirrors, of `ALL_MIRRORS`.
         clusters: whether both clusters are ``ottla`` or ``kafka``.
         record_bytes: sizes of values.
         codecs: of `CODECS`.

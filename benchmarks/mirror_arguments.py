@@ -3,13 +3,13 @@
 import argparse
 
 from benchmarks.mirror import CASES, CODECS, MirrorPlan
-from benchmarks.mirror_processes import CLUSTERS, MIRRORS
+from benchmarks.mirror_processes import ALL_MIRRORS, CLUSTERS
 
 
 def add_to(program: argparse.ArgumentParser) -> None:
     """Add the options."""
     program.add_argument("--cases", nargs="+", choices=CASES, default=list(MirrorPlan.cases))
-    program.add_argument("--mirrors", nargs="+", choices=MIRRORS, default=list(MirrorPlan.mirrors))
+    program.add_argument("--mirrors", nargs="+", choices=ALL_MIRRORS, default=list(MirrorPlan.mirrors))
     program.add_argument("--clusters", choices=CLUSTERS, default=MirrorPlan.clusters, help="both (%(default)s)")
     program.add_argument("--record-bytes", type=int, nargs="+", default=list(MirrorPlan.record_bytes), metavar="N")
     program.add_argument("--codecs", nargs="+", choices=CODECS, default=list(MirrorPlan.codecs))

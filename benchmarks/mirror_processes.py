@@ -21,7 +21,10 @@ from tests.support.reference.reference_kafka import ReferenceKafka
 
 MIRROR_MAKER: Final = "mirror-maker"
 OTTLA_MIRROR: Final = "ottla-mirror"
+EXACTLY_ONCE: Final = "ottla-mirror-exactly-once"
+"""A worker that writes in transactions; what is counted of the target has its markers in it, one for each."""
 MIRRORS: Final = (OTTLA_MIRROR, MIRROR_MAKER)
+ALL_MIRRORS: Final = (*MIRRORS, EXACTLY_ONCE)
 CLUSTERS: Final = ("ottla", "kafka")
 MIRROR_MAKER_HEAP: Final = "1g"
 LATEST: Final = -1
@@ -44,7 +47,15 @@ class Mirror(Protocol):
 class OttlaMirror:
     """One mirror worker of ours, with what MirrorMaker 2 is told."""
 
-    def __init__(self, directory: Path, source: tuple[str, str], target: tuple[str, str], topics: str) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        source: tuple[str, str],
+        target: tuple[str, str],
+        topics: str,
+        *,
+        exactly_once: bool = False,
+    ) -> None:
         flow = f"{source[0]}->{target[0]}"
         properties = {
             "clusters": f"{source[0]},{target[0]}",
@@ -52,6 +63,7 @@ class OttlaMirror:
             f"{target[0]}.bootstrap.servers": target[1],
             f"{flow}.enabled": "true",
             f"{flow}.topics": topics,
+            "exactly.once.source.support": "enabled" if exactly_once else "disabled",
             "replication.factor": "1",
             "refresh.topics.interval.seconds": "2",
             "group.id": f"mirrors-of-{source[0]}",
@@ -113,8 +125,14 @@ class MirroredTopic:
 
     def mirror(self, directory: Path) -> AbstractContextManager[Mirror]:
         """Return who copies it, not started yet."""
-        if self.name == OTTLA_MIRROR:
-            return OttlaMirror(directory / self.alias, (self.alias, self.source), ("target", self.target), self.topic)
+        if self.name in (OTTLA_MIRROR, EXACTLY_ONCE):
+            return OttlaMirror(
+                directory / self.alias,
+                (self.alias, self.source),
+                ("target", self.target),
+                self.topic,
+                exactly_once=self.name == EXACTLY_ONCE,
+            )
         # As the source's batches are: without this MirrorMaker 2 would save the time of compressing them again.
         settings = {"target.producer.compression.type": self.codec}
         source, target = (self.alias, self.source), ("target", self.target)

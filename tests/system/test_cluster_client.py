@@ -3,11 +3,13 @@
 import asyncio
 import os
 import signal
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
 from kio.schema.errors import ErrorCode
+from kio.schema.init_producer_id.v6.request import InitProducerIdRequest
 from kio.schema.list_groups.v5.request import ListGroupsRequest
 from kio.schema.offset_fetch.v10.request import OffsetFetchRequest, OffsetFetchRequestGroup
 
@@ -47,6 +49,13 @@ async def use(running: OttlaCluster) -> None:
         request = message_of(OffsetFetchRequest, groups=(group,))
         answer = await cluster.ask_coordinator("g", request)
         assert answer.groups[0].error_code is ErrorCode.none
+
+        producer = message_of(InitProducerIdRequest, transactional_id="t-1", transaction_timeout=timedelta(minutes=1))
+        first = await cluster.ask_transaction_coordinator("t-1", producer)
+        cluster.forget_transaction_coordinator("t-1")
+        second = await cluster.ask_transaction_coordinator("t-1", producer)
+        assert (first.error_code, second.error_code) == (ErrorCode.none, ErrorCode.none)
+        assert (second.producer_id, second.producer_epoch > first.producer_epoch) == (first.producer_id, True)
 
         os.kill(next(each.pid for each in running.services if (each.role, each.id) == ("broker", 2)), signal.SIGKILL)
         assert (await cluster.metadata(["t"])).topics["t"].error is ErrorCode.none

@@ -107,7 +107,7 @@ class MirroredTopic:
         while at < end:
             fetched = await self.target.fetch(at)
             at = fetched.next_offset
-            for record in fetched.records:
+            for record in (each for batch in fetched.batches for each in batch.records):
                 assert record.value is not None
                 if record.value != FOREIGN:
                     last = record.offset

@@ -303,6 +303,7 @@ class WorkerModel:
 
     Attributes:
         work: the partition, as this worker has it.
+        target: to which it is copied.
         is_gone: whether it does nothing any more.
         is_replaced: whether another worker has the partition by now, of which this one hears by being fenced.
         failures: transactions that could not be committed.
@@ -310,9 +311,8 @@ class WorkerModel:
     """
 
     def __init__(self, source: SourceModel, target: TargetModel, chosen: random.Random) -> None:
-        self.work = PartitionWork(PARTITION, DATA[0], 0.0)
-        self.work.target_leader = TARGET_LEADER
-        self.work.target_topic_id = UUID(int=2)
+        self.work = self.made_work()
+        self.target = target
         self.is_gone = self.is_replaced = False
         self.failures = 0
         self.problem = ""
@@ -331,6 +331,14 @@ class WorkerModel:
         self._source = source
         self._chosen = chosen
         self._is_to_begin = True
+
+    @staticmethod
+    def made_work() -> PartitionWork:
+        """The partition, before anybody has taken it over."""
+        work = PartitionWork(PARTITION, DATA[0], 0.0)
+        work.target_leader = TARGET_LEADER
+        work.target_topic_id = UUID(int=2)
+        return work
 
     async def run(self) -> None:
         """Copies until it is gone."""

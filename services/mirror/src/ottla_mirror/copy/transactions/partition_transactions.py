@@ -171,15 +171,20 @@ class PartitionTransactions:
         self._copy = copy
         self._transaction.write_as(Producer(*copy.session.name))
         self._acknowledged = 0
-        self._committed_end = copy.map.source_end
+        self._committed_end = copy.session.source_start_offset  # it may have come further since
 
     def _wants_transaction(self) -> bool:
         copy = self._copy
         if copy is None or copy is not self._work.copy or self._work.is_halted:
             return False
-        if copy.needed is not None and copy.needed.need in _FAILURES:
+        need = None if copy.needed is None else copy.needed.need
+        if need in _FAILURES:
             return False
-        if copy.map.source_end > self._committed_end and (self._is_finishing or copy.needed is not None):
+        if not copy.has_found_all and need is not Need.NEW_SESSION:
+            # What was copied without transactions is not all found. Who takes over from a transaction looks no more,
+            # and would copy the rest a second time.
+            return False
+        if copy.map.source_end > self._committed_end and (self._is_finishing or need is not None):
             return True
         return self._work.has_to_send
 
@@ -238,7 +243,7 @@ class PartitionTransactions:
         await content(copy)
         if not may_commit(sent_end=self._sent_end, acknowledged_end=copy.map.source_end):
             raise TransactionFailed("a batch was sent that is not acknowledged")
-        copied = copy.copied
+        copied, end = copy.copied, copy.map.source_end  # the map goes on while this one waits
         prepared = self._store.prepare(self._work.partition, copied)
         for some in batches(prepared.entries):
             records = [Record(place, self._now_ms(), *entry) for place, entry in enumerate(some)]
@@ -248,7 +253,7 @@ class PartitionTransactions:
             await transaction.commit()
         self._acknowledged = transaction.next_sequence(self._target)
         self._store.on_committed(self._work.partition, copied, prepared)
-        self._committed_end = copied.next_source_offset
+        self._committed_end = end
         self._is_finishing = False
         refused_at = self._work.refused_at
         if refused_at is not None and self._committed_end > refused_at:

@@ -1,0 +1,80 @@
+"""A transaction is not written where whoever takes over from it would copy something a second time."""
+
+import asyncio
+import random
+from uuid import UUID
+
+from ottla_mirror.copy.needs import Need
+from ottla_mirror.copy.partition_copy import PartitionCopy
+from ottla_mirror.copy.takeover import FoundBatch, Pairing, fingerprint_of
+from ottla_mirror.copy.transactions.transaction_rules import Producer
+from ottla_mirror.copy.transactions.transactional_start import begun_by
+from tests.support.mirror.jumping_loop import run_in_jumps
+from tests.support.mirror.mirror_model import SourceModel
+from tests.support.mirror.transaction_model import DATA, PARTITION, TargetModel, WorkerModel
+
+WORKER = UUID(int=9)
+
+
+def worker_with(found: list[FoundBatch], source: SourceModel) -> WorkerModel:
+    """A worker that has just taken the partition over from one without transactions."""
+    target = TargetModel(is_version_2=True)
+    worker = WorkerModel(source, target, random.Random(1))
+    worker.requests.loses = 0.0
+    producer = Producer(*target.init())
+    copied = begun_by(worker.work, producer, 0, None, target_end=0, worker=WORKER)
+    worker.work.replace_copy(PartitionCopy(copied, Pairing(found, 0, 0), WORKER))
+    return worker
+
+
+def source_of(batches: int) -> SourceModel:
+    source = SourceModel(random.Random(3))
+    while len(source.batches) < batches:
+        source.append()
+    source.close_transactions()
+    return source
+
+
+def found_in(source: SourceModel, count: int) -> list[FoundBatch]:
+    """The first batches of the source, as one finds them at the target."""
+    found, offset = [], 0
+    copy = PartitionCopy(
+        begun_by(WorkerModel.made_work(), Producer(1, 1), 0, None, target_end=0, worker=WORKER),
+        Pairing([], 0, 0),
+        WORKER,
+    )
+    records, aborted = source.fetch(0, 1000)
+    copy.take(records, aborted, high_watermark=source.end, last_stable_offset=source.stable_end)
+    for batch in list(copy._batches)[:count]:
+        found.append(FoundBatch(offset, 0, offset, batch.record_count, fingerprint_of(batch.data)))
+        offset += batch.record_count
+    return found
+
+
+def test_nothing_is_committed_before_all_is_found_that_was_copied_without_transactions() -> None:
+    async def scenario() -> None:
+        source = source_of(8)
+        found = found_in(source, 3)
+        worker = worker_with(found, source)
+        await worker.store.load([PARTITION])
+        copy = worker.work.copy
+        assert copy is not None
+        while copy.map.source_end == 0:  # one of the batches is found, two are to come
+            records, aborted = source.fetch(copy.fetch_offset, 1)
+            copy.take(records, aborted, high_watermark=source.end, last_stable_offset=source.stable_end)
+        assert not copy.has_found_all
+        worker.writing.wake()
+        worker.writing.commit()
+        assert not worker.writing.is_busy
+        copy.part_at(copy.fetch_offset, "the source has another history")
+        assert copy.needed is not None
+        assert copy.needed.need is Need.NEW_SESSION
+        worker.writing.wake()
+        assert worker.writing.is_busy, "what was found is kept, as nobody looks for the rest any more"
+        while worker.writing.is_busy:
+            await asyncio.sleep(0.1)
+        assert not worker.target.logs[DATA].batches
+        stored = (await worker.store.load([PARTITION]))[PARTITION]
+        assert stored.next_source_offset == copy.map.source_end > 0
+
+    run_in_jumps(scenario())
