@@ -12,6 +12,8 @@ import pytest
 from ottla_broker.config import BrokerConfig
 from ottla_connect.config import WorkerConfig
 from ottla_connect.task.settings.connector_settings import SinkSettings, SourceSettings
+from ottla_console.config.cluster_settings import KEYS as CLUSTER_KEYS
+from ottla_console.config.console_config import ConsoleConfig
 from ottla_controller.config import ControllerConfig
 from ottla_core.cluster.controller_rpc.link_api import LinkedPartitionState
 from ottla_core.cluster.state.link_properties import DEFAULTS, PROPERTY_NAMES
@@ -71,6 +73,7 @@ def patterns() -> frozenset[str]:
     """The names of all settings, `*` for what users choose."""
     found = {*TOPIC_CONFIG_DEFINITIONS, *PROPERTY_NAMES, *REFUSED, *WITHOUT_EFFECT, *FlowSettings.known_keys()}
     found |= {*PROCESS_DEFINITIONS, *THROTTLE_DEFINITIONS, *GROUP_CONFIG_DEFINITIONS}
+    found |= ConsoleConfig.known_keys() | CLUSTER_KEYS.keys() | {f"cluster.*.{key}" for key in CLUSTER_KEYS}
     for service in SERVICES.values():
         found |= service.known_keys() | {f"{prefix}*" for prefix in service.open_prefixes}
     models = [SourceSettings, SinkSettings]

@@ -195,8 +195,10 @@ class MarkerSender:
         self._retry = asyncio.get_running_loop().call_at(deadline_ms / 1000, self._try_due_again)
 
     def _try_due_again(self) -> None:
-        self._retry = None
-        self._try_again_until(_now_ms())
+        retry, self._retry = self._retry, None
+        assert retry is not None
+        # Loops call a little before the time, by as much as their clock can tell.
+        self._try_again_until(max(_now_ms(), round(retry.when() * 1000)))
         self._try_again_when_due()
 
     def _try_again_until(self, until_ms: float) -> None:
