@@ -100,14 +100,14 @@ async def history(seed: int, *, is_version_2: bool, breaks: Callable[[TargetMode
                 worker.is_gone = True
                 worker.writing.close()
                 task.cancel()
-            await asyncio.sleep(chosen.uniform(0, STEP_S_MAX))
+            await asyncio.sleep(chosen.uniform(0, STEP_S_MAX))  # the clock jumps
             await check(source, target)
         source.close_transactions()
         last = workers[-1][0]
         last.requests.loses = 0.0
         async with asyncio.timeout(THROUGH_WITHIN_S):
             while not last.is_through():
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(0.1)  # the clock jumps
         await check(source, target)
         if len(target.logs[DATA].committed()) != len(source.expected):
             raise WrongCopy("records of the source are missing")

@@ -257,12 +257,12 @@ class FailingRequests:
         loop.call_at(arrives_s, arrive)
 
     async def _asked(self, ask: Callable[[], Answer]) -> Answer:
-        await asyncio.sleep(self._chosen.uniform(0, self.slow_s))
+        await asyncio.sleep(self._chosen.uniform(0, self.slow_s))  # the clock jumps
         if self._fails():
             raise Unreachable("the request was lost")
         # It is carried out whether or not whoever has asked still lives.
         answer = ask()
-        await asyncio.sleep(self._chosen.uniform(0, self.slow_s))
+        await asyncio.sleep(self._chosen.uniform(0, self.slow_s))  # the clock jumps
         if self._fails():
             raise Unreachable("the answer was lost")
         return answer
@@ -348,7 +348,7 @@ class WorkerModel:
                 await self._take_over()
             self._feed()
             self.writing.wake()
-            await asyncio.sleep(self._chosen.uniform(0.01, 0.2))
+            await asyncio.sleep(self._chosen.uniform(0.01, 0.2))  # the clock jumps
 
     async def _take_over(self) -> None:
         try:

@@ -72,7 +72,7 @@ def test_nothing_is_committed_before_all_is_found_that_was_copied_without_transa
         worker.writing.wake()
         assert worker.writing.is_busy, "what was found is kept, as nobody looks for the rest any more"
         while worker.writing.is_busy:
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)  # the clock jumps
         assert not worker.target.logs[DATA].batches
         stored = (await worker.store.load([PARTITION]))[PARTITION]
         assert stored.next_source_offset == copy.map.source_end > 0
