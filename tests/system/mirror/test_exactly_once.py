@@ -21,6 +21,7 @@ from ottla_mirror.copy.copy_settings import CopySettings, TransactionSettings
 from ottla_mirror.copy.transactions.target_transactions import TargetTransactions
 from tests.support.clients.committed_offsets import commit_offsets
 from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.clusters.ottla_command import Ottla
 from tests.support.eventually import eventually
 from tests.support.eventually_async import eventually_async
 from tests.support.mirror.copy_worker import cluster_of, map_topic_of, partitions_of
@@ -211,6 +212,7 @@ def killed_under_load(source: str, target: str, alias: str, directory: Path) -> 
             within_s=COPY_DEADLINE_S,
         )
         assert committed_values(target, copied) == load.written
+        Ottla(target).run("mirror", "verify", topic, "--source", source, "--alias", alias)
         eventually(lambda: committed_offset(target, group, copied) > 0, "the group is translated", within_s=60)
         translated = committed_offset(target, group, copied)
         assert value_at(target, copied, translated) == load.written[0][place]
