@@ -158,6 +158,7 @@ def test_settings_of_mirror_workers_have_the_defaults_that_are_told() -> None:
 
     assert told.pop("refused.batches.topic") == "SOURCE.refused"  # which the flow makes of an empty one
     assert told.pop("memory.max.bytes") == f"{int(defaults['memory.max.bytes']) // 1024**2} MiB"
+    assert told.pop("transaction.max.bytes") == f"{int(defaults['transaction.max.bytes']) // 1024**2} MiB"
     assert {name: defaults[name] for name in told} == told
 
 

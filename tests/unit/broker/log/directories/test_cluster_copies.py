@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,12 +41,16 @@ class Etcd:
         self.revision = 1
         self.listings = self.listed_at = 0
         self.is_away = False
+        self.holds: Callable[[], bool] = lambda: False
+        """Whether the listing is not to go on yet."""
 
     async def pages(self) -> AsyncIterator[Listing]:
         self.listings += 1
         if self.is_away:
             raise EtcdUnavailable("away")
         self.listed_at = self.revision
+        while self.holds():
+            await asyncio.sleep(0)  # until what is told meanwhile has been
         for entry in self.entries:
             await asyncio.sleep(0)
             yield Listing((entry,), self.listed_at)
@@ -225,6 +229,7 @@ async def test_what_is_told_while_a_copy_is_written_anew_is_in_it(
     etcd.entries, etcd.revision = [id_key(), *(put(f"topics/{n}", b"x" * 200, 2 + n) for n in range(200))], 202
     copies.changed([put("topics/big", b"b" * 1000, 202)], 202)  # which makes it grow too much
     revision = 202
+    etcd.holds = lambda: etcd.revision <= etcd.listed_at + 2
 
     def tell_until_written_anew() -> bool:
         nonlocal revision
