@@ -2,6 +2,7 @@
 
 import httpx
 import pytest
+from confluent_kafka import Producer
 from playwright.sync_api import Browser, Page, expect
 
 from tests.support.console.browser import NARROW, WIDE, leave_picture, new_page, serious_barriers
@@ -16,6 +17,8 @@ VIEWS = {
     "new-topic": "/new-topic",
     "topic": "/topics/looked-at",
     "topic-settings": "/topics/looked-at/settings",
+    "messages": "/topics/looked-at/messages",
+    "message": "/topics/looked-at/messages/0/0",
     "problem": "/topics/not-there",
 }
 
@@ -23,6 +26,10 @@ VIEWS = {
 @pytest.fixture(scope="module", autouse=True)
 def looked_at(shown_cluster: ShownCluster) -> None:
     make(shown_cluster, "looked-at")
+    producer = Producer({"bootstrap.servers": shown_cluster.bootstrap})
+    for value in (b'{"flight": "UA 1545", "delay": 2, "legs": [{"from": "EWR"}]}', b"text " * 400, bytes(range(256))):
+        producer.produce("looked-at", value, b"a key", headers=[("trace", b"4711")])
+    assert producer.flush(30) == 0
 
 
 @pytest.mark.parametrize("view", VIEWS)

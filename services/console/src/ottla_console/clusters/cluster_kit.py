@@ -17,6 +17,9 @@ from ottla_console.clusters.bounded_threads import BoundedThreads
 from ottla_console.config.cluster_settings import ClusterSettings
 from ottla_operations.cluster.cluster_admin import ClusterAdmin
 from ottla_operations.kafka_access import checked_admin_client
+from ottla_operations.records.field_codec import FieldFormat
+from ottla_operations.schemas.registry import Registry
+from ottla_operations.schemas.schema_codec import SchemaCodec
 
 ANSWER_TIMEOUT_S: Final = 10.0
 """How long a page waits for a cluster."""
@@ -63,6 +66,7 @@ class ClusterKit:
         self._admin_client: AdminClient | None = None
         self._idle_admins: list[ClusterAdmin] = []
         self._is_closed = False
+        self._registry: Registry | None = None
 
     async def ask(self, question: Callable[["ClusterKit"], Result], *, within_s: float = ANSWER_TIMEOUT_S) -> Result:
         """Return the answer to a question that blocks, asked in a thread.
@@ -83,6 +87,24 @@ class ClusterKit:
             if self._admin_client is None:
                 self._admin_client = checked_admin_client(self.config)
             return self._admin_client
+
+    def registry(self) -> Registry | None:
+        """Return the schema registry; None where none is configured; in a thread.
+
+        Raises:
+            OperationError: its settings cannot be used.
+        """
+        if self.settings.schema_registry_url is None:
+            return None
+        with self._lock:
+            if self._registry is None:
+                self._registry = Registry(self.settings.schema_registry_url, self.settings.registry)
+            return self._registry
+
+    def schema_codec(self) -> SchemaCodec | None:
+        """Return what decodes keys and values with a schema; None without a registry; for one thread."""
+        registry = self.registry()
+        return None if registry is None else SchemaCodec(registry, FieldFormat.SCHEMA)
 
     @contextmanager
     def cluster_admin(self) -> Iterator[ClusterAdmin]:

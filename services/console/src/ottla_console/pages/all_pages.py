@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla_console.pages import home, overview, sign_in, topic, topic_settings, topics
+from ottla_console.pages import home, messages, overview, sign_in, topic, topic_settings, topics
 from ottla_console.pages.routing import View
 
 
@@ -28,4 +28,5 @@ VIEWS: Final[Sequence[View]] = (
     *topics.VIEWS,
     *topic.VIEWS,
     *topic_settings.VIEWS,
+    *messages.VIEWS,
 )

@@ -1,0 +1,145 @@
+"""Messages of a topic, read by a user's own connection, in a thread: always bounded."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka.admin import OffsetSpec
+
+from ottla_console.clusters.cluster_kit import ClusterKit
+from ottla_console.views.message_field import NOT_DECODED, Decode
+from ottla_console.views.message_query import MessageQuery
+from ottla_operations.errors import OperationError
+from ottla_operations.groups.inspection import log_offsets
+from ottla_operations.records.bounded_reading import Bounds, Looked, look
+from ottla_operations.records.field_codec import BadField
+from ottla_operations.records.reading_plan import Spans, clamped
+from ottla_operations.records.record_line import Record
+from ottla_operations.records.record_search import parsed_json, search
+from ottla_operations.records.start_offset import Anchor
+from ottla_operations.schemas.schema_codec import is_framed
+
+PAGE_RECORDS: Final = 50
+DOWNLOAD_RECORDS_MAX: Final = 10_000
+KEPT_BYTES_MAX: Final = 16 * 1024 * 1024
+SEARCHED_RECORDS_MAX: Final = 1_000_000
+SEARCHED_BYTES_MAX: Final = 512 * 1024 * 1024
+WITHIN_S: Final = 6.0
+"""How long one request looks; a page says how far it came, and goes on from there."""
+ANSWER_WITHIN_S: Final = 20.0
+OFFSETS_AT_ONCE: Final = 2_000
+ONE_RECORD: Final = Bounds(
+    wanted=1, records_max=1, kept_bytes_max=KEPT_BYTES_MAX, bytes_max=KEPT_BYTES_MAX, within_s=WITHIN_S, block=1
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a query found.
+
+    Attributes:
+        looked: it.
+        logs: where the partitions' logs begin and end.
+        decode: what decodes its keys and values; None without a schema registry.
+    """
+
+    looked: Looked
+    logs: Spans
+    decode: Decode | None
+
+
+def read_messages(kit: ClusterKit, topic: str, partitions: int, query: MessageQuery, wanted: int) -> Read:
+    """Return what a query asks for; in a thread.
+
+    Raises:
+        OperationError: the cluster does not answer, or refuses.
+        BadSearch: the search cannot be read.
+    """
+    decode = decoder(kit)
+    to_json = parsed_json if decode is None else _json_of(decode)
+    matches = search(query.words, query.where, to_json) if query.words else None
+    chosen = range(partitions) if query.partition is None else [query.partition]
+    logs = _logs(kit, topic, list(chosen))
+    place = clamped(query.place, logs) if query.place is not None else _first_place(kit, topic, logs, query)
+    bounds = Bounds(
+        wanted=wanted,
+        records_max=SEARCHED_RECORDS_MAX,
+        kept_bytes_max=KEPT_BYTES_MAX,
+        bytes_max=SEARCHED_BYTES_MAX,
+        within_s=WITHIN_S,
+        block=max(1, min(wanted, OFFSETS_AT_ONCE // max(1, len(logs)))),
+    )
+    looked = look(kit.config, topic, logs, place, bounds, newest_first=query.newest_first, matches=matches)
+    return Read(looked, logs, decode)
+
+
+def read_one(kit: ClusterKit, topic: str, partition: int, offset: int) -> Record | None:
+    """Return the message at an offset; None if there is none; in a thread.
+
+    Raises:
+        OperationError: the cluster does not answer, or refuses.
+    """
+    logs = _logs(kit, topic, [partition])
+    if partition not in logs or not logs[partition][0] <= offset < logs[partition][1]:
+        return None
+    only = {partition: (offset, offset + 1)}
+    looked = look(kit.config, topic, only, {partition: offset}, ONE_RECORD, newest_first=False)
+    return looked.records[0] if looked.records else None
+
+
+def decoder(kit: ClusterKit) -> Decode | None:
+    """Return what decodes keys and values with a schema; None where no registry is configured."""
+    codec = kit.schema_codec()
+    if codec is None:
+        return None
+
+    def decode(data: bytes) -> Any:
+        if not is_framed(data):
+            return NOT_DECODED
+        try:
+            return codec.to_json(data) if codec.knows(data) else NOT_DECODED
+        except (BadField, OperationError):  # it is shown as the bytes that it is
+            return NOT_DECODED
+
+    return decode
+
+
+def _json_of(decode: Decode) -> Callable[[bytes], Any]:
+    def to_json(data: bytes) -> Any:
+        decoded = decode(data)
+        return parsed_json(data) if decoded is NOT_DECODED else decoded
+
+    return to_json
+
+
+def _logs(kit: ClusterKit, topic: str, partitions: list[int]) -> dict[int, tuple[int, int]]:
+    client, bootstrap = kit.admin_client(), kit.settings.bootstrap
+    names = [(topic, each) for each in partitions]
+    starts = log_offsets(client, names, OffsetSpec.earliest(), bootstrap, all_led=False)  # type: ignore[no-untyped-call]
+    ends = log_offsets(client, names, OffsetSpec.latest(), bootstrap, all_led=False)  # type: ignore[no-untyped-call]
+    return {name[1]: (starts[name], ends[name]) for name in names if name in starts and name in ends}
+
+
+def _first_place(kit: ClusterKit, topic: str, logs: Spans, query: MessageQuery) -> dict[int, int]:
+    """Return where the first page begins: in each partition within what its log holds."""
+    wanted: dict[int, int] = {}
+    at = None
+    if query.start is not None and query.start.anchor is Anchor.TIME_MS:
+        spec = OffsetSpec.for_timestamp(query.start.number)
+        names = [(topic, each) for each in logs]
+        at = log_offsets(kit.admin_client(), names, spec, kit.settings.bootstrap, all_led=False)
+    for partition, (first, end) in logs.items():
+        match query.start:
+            case None:
+                wanted[partition] = end if query.newest_first else first
+            case start if start.anchor is Anchor.EARLIEST:
+                wanted[partition] = first
+            case start if start.anchor is Anchor.LATEST:
+                wanted[partition] = end
+            case start if start.anchor is Anchor.BEFORE_END:
+                wanted[partition] = end - start.number
+            case start if start.anchor is Anchor.OFFSET:
+                wanted[partition] = start.number + (1 if query.newest_first else 0)
+            case _:
+                wanted[partition] = end if at is None else at.get((topic, partition), end)
+    return clamped(wanted, logs)

@@ -1,0 +1,146 @@
+"""Messages in the console: what is shown is what a client of our own has published, whatever that is."""
+
+import json
+import re
+
+import httpx
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewTopic
+from playwright.sync_api import Page, expect
+
+from tests.support.eventually import eventually
+from tests.system.console.conftest import ShownCluster
+
+pytestmark = pytest.mark.slow
+
+HOSTILE = [
+    b"<script>document.title='taken over'</script>",
+    b'"><img src=x onerror="document.title=1">',
+    b"{{ 7 * 7 }}",
+    b"\x1b]0;owned\x07\x1b[2J",
+    b"[" * 200_000,
+    b'{"a":' * 900 + b"1" + b"}" * 900,
+    b"x" * 900_000,
+    bytes(range(256)) * 500,
+    b"\xed\xa0\x80 half a surrogate",
+]
+
+
+def publish(cluster: ShownCluster, topic: str, partitions: int, values: list[tuple[int, bytes]]) -> None:
+    created = cluster.admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1)])
+    created[topic].result()
+    eventually(lambda: get(cluster, f"/topics/{topic}").status_code == 200, "the console shows the topic")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for number, (partition, value) in enumerate(values):
+        producer.produce(
+            topic,
+            value,
+            f"key-{number}",
+            partition,
+            timestamp=1_357_000_000_000 + number,
+            headers=[("n", value[:50])],
+        )
+    assert producer.flush(60) == 0
+
+
+def get(cluster: ShownCluster, path: str) -> httpx.Response:
+    return httpx.get(f"{cluster.url}{cluster.pages}{path}", timeout=30)
+
+
+def test_messages_are_browsed_newest_first_and_from_an_offset_or_a_time(
+    page: Page, shown_cluster: ShownCluster
+) -> None:
+    values = [(number % 3, b'{"number": %d}' % number) for number in range(120)]
+    publish(shown_cluster, "browsed", 3, values)
+    page.goto(f"{shown_cluster.pages}/topics/browsed")
+    page.get_by_role("link", name="Messages", exact=True).click()
+    rows = page.locator(".message")
+    expect(rows).to_have_count(50)
+    expect(rows.nth(0)).to_contain_text('"number": 119')
+    expect(rows.nth(1)).to_contain_text('"number": 118')
+    page.get_by_role("link", name="More").click()
+    expect(rows.nth(0)).to_contain_text('"number": 69')
+    page.get_by_role("link", name="More").click()
+    expect(rows).to_have_count(20)
+    expect(rows.nth(19)).to_contain_text('"number": 0')
+    expect(page.locator(".progress")).to_contain_text("looked to the beginning")
+
+    page.get_by_label("Begin at").fill("38")
+    page.get_by_label("Order").select_option("oldest")
+    page.get_by_label("Partition", exact=True).fill("2")
+    page.get_by_role("button", name="Show").click()
+    expect(rows).to_have_count(2)
+    expect(rows.nth(0)).to_contain_text("2:38")
+    expect(page).to_have_url(re.compile(r"start=38"))
+    page.reload()
+    expect(rows).to_have_count(2)
+    page.goto(f"{shown_cluster.pages}/topics/browsed/messages?start=@1357000000100&order=oldest")
+    expect(rows).to_have_count(20)
+    expect(rows.nth(0)).to_contain_text('"number": 100')
+    rows.nth(0).get_by_role("link").click()
+    expect(page.get_by_role("heading", name="Message 1:33")).to_be_visible()
+
+
+def test_a_search_says_how_far_it_looked_and_what_it_found_is_downloaded(
+    page: Page, shown_cluster: ShownCluster
+) -> None:
+    values = [(number % 2, json.dumps({"delay": number}).encode()) for number in range(20_000)]
+    publish(shown_cluster, "searched", 2, values)
+    page.goto(f"{shown_cluster.pages}/topics/searched/messages")
+    page.get_by_role("searchbox").fill("$.delay < 3")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator(".message")).to_have_count(3)
+    expect(page.locator(".progress")).to_contain_text("Found 3 in 20,000 messages")
+    with page.expect_download() as taken:
+        page.get_by_role("link", name="JSON lines").click()
+    lines = [json.loads(line) for line in taken.value.path().read_text().splitlines()]
+    assert [line["value"] for line in lines] == ['{"delay": 2}', '{"delay": 1}', '{"delay": 0}']
+    table = get(shown_cluster, "/topics/searched/messages.download/csv?q=$.delay+>+19998")
+    assert table.text.splitlines()[1].startswith("1,9999,1357000019999,key-19999,")
+    page.get_by_role("searchbox").fill("$.delay <")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("alert")).to_contain_text("needs a value")
+    expect(page.get_by_role("searchbox")).to_have_value("$.delay <")
+
+
+def test_hostile_messages_are_shown_as_what_they_are_and_do_nothing(page: Page, shown_cluster: ShownCluster) -> None:
+    publish(shown_cluster, "hostile", 1, [(0, value) for value in HOSTILE])
+    page.goto(f"{shown_cluster.pages}/topics/hostile/messages?order=oldest")
+    rows = page.locator(".message")
+    expect(rows).to_have_count(len(HOSTILE))
+    expect(page).to_have_title(re.compile("^hostile"))
+    expect(rows.nth(0).locator("pre").nth(1)).to_have_text(HOSTILE[0].decode())
+    expect(rows.nth(2).locator("pre").nth(1)).to_have_text("{{ 7 * 7 }}")
+    expect(rows.nth(3).locator("pre").nth(1)).to_have_text(re.compile(r"\\x1b\]0;owned\\x07\\x1b\[2J"))
+    assert len(page.content()) < 100_000
+    assert "\x1b" not in get(shown_cluster, "/topics/hostile/messages").text
+    rows.nth(6).get_by_role("link", name="All of it").click()
+    expect(page.locator("pre.whole").nth(1)).to_have_text("x" * 900_000)
+    for offset, value in enumerate(HOSTILE):
+        whole = get(shown_cluster, f"/topics/hostile/messages/0/{offset}")
+        assert whole.status_code == 200
+        assert len(whole.content) < 8_000_000
+        taken = get(shown_cluster, f"/topics/hostile/messages/0/{offset}/value")
+        assert taken.content == value
+        assert taken.headers["content-type"] == "application/octet-stream"
+        assert taken.headers["content-disposition"].startswith("attachment")
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("messages?at=nonsense", 400),
+        ("messages?partition=9", 400),
+        ("messages/0/99", 404),
+        ("messages/9/0", 404),
+        ("messages/0/" + "9" * 30, 404),
+        ("messages/0/" + "9" * 5000, 404),
+        ("messages/0/0/headers", 404),
+        ("messages.download/exe", 404),
+    ],
+)
+def test_what_is_not_there_is_told(shown_cluster: ShownCluster, path: str, status: int) -> None:
+    if "told" not in shown_cluster.admin.list_topics(timeout=10).topics:
+        publish(shown_cluster, "told", 1, [(0, b"one")])
+    assert get(shown_cluster, f"/topics/told/{path}").status_code == status
