@@ -5,7 +5,7 @@ import re
 
 import httpx
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from playwright.sync_api import Page, expect
 
@@ -144,3 +144,45 @@ def test_what_is_not_there_is_told(shown_cluster: ShownCluster, path: str, statu
     if "told" not in shown_cluster.admin.list_topics(timeout=10).topics:
         publish(shown_cluster, "told", 1, [(0, b"one")])
     assert get(shown_cluster, f"/topics/told/{path}").status_code == status
+
+
+def newest(cluster: ShownCluster, topic: str) -> Message:
+    """The newest message of a topic of one partition, as a consumer of our own reads it."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "of-the-test"})
+    try:
+        end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1]
+        consumer.assign([TopicPartition(topic, 0, end - 1)])
+        found = consumer.poll(20)
+        assert found is not None
+        assert found.error() is None
+        return found
+    finally:
+        consumer.close()
+
+
+def test_a_message_is_published_and_copied_with_changes(page: Page, shown_cluster: ShownCluster) -> None:
+    publish(shown_cluster, "written", 1, [])
+    page.goto(f"{shown_cluster.pages}/topics/written/messages")
+    expect(page.get_by_role("heading", name="No messages yet")).to_be_visible()
+    page.get_by_role("link", name="Publish a message").click()
+    page.get_by_label("Key is").select_option("int32")
+    page.get_by_label("Key", exact=True).fill("seventeen")
+    page.get_by_label("Value", exact=True).fill('{"text": "<b>Grüße</b>"}')
+    page.get_by_label("Headers").fill("trace: 4711\nother: a: b")
+    page.get_by_role("button", name="Publish").click()
+    expect(page.get_by_role("alert")).to_contain_text("Key: it is no int32")
+    page.get_by_label("Key", exact=True).fill("17")
+    page.get_by_role("button", name="Publish").click()
+    expect(page.get_by_role("status")).to_have_text("The message was published to partition 0 at offset 0.")
+    found = newest(shown_cluster, "written")
+    assert (found.key(), found.value()) == (b"\0\0\0\x11", '{"text": "<b>Grüße</b>"}'.encode())
+    assert found.headers() == [("trace", b"4711"), ("other", b"a: b")]
+
+    page.get_by_role("link", name="Copy with changes").click()
+    expect(page.get_by_label("Value", exact=True)).to_have_value('{"text": "<b>Grüße</b>"}')
+    page.get_by_label("Value is").select_option("none")
+    page.get_by_role("button", name="Publish").click()
+    expect(page.get_by_role("status")).to_contain_text("at offset 1")
+    copied = newest(shown_cluster, "written")
+    assert (copied.key(), copied.value()) == (b"\0\0\0\x11", None)
+    assert copied.headers() == found.headers()

@@ -6,6 +6,7 @@ from confluent_kafka import Producer
 from playwright.sync_api import Browser, Page, expect
 
 from tests.support.console.browser import NARROW, WIDE, leave_picture, new_page, serious_barriers
+from tests.support.eventually import eventually
 from tests.system.console.conftest import ShownCluster
 from tests.system.console.test_topics import make
 
@@ -19,6 +20,7 @@ VIEWS = {
     "topic-settings": "/topics/looked-at/settings",
     "messages": "/topics/looked-at/messages",
     "message": "/topics/looked-at/messages/0/0",
+    "publish": "/topics/looked-at/publish?copy=0:0",
     "problem": "/topics/not-there",
 }
 
@@ -30,6 +32,12 @@ def looked_at(shown_cluster: ShownCluster) -> None:
     for value in (b'{"flight": "UA 1545", "delay": 2, "legs": [{"from": "EWR"}]}', b"text " * 400, bytes(range(256))):
         producer.produce("looked-at", value, b"a key", headers=[("trace", b"4711")])
     assert producer.flush(30) == 0
+    for path in VIEWS.values():
+        wanted = 404 if path == VIEWS["problem"] else 200
+        address = f"{shown_cluster.url}{shown_cluster.pages}{path}"
+        eventually(
+            lambda address=address, wanted=wanted: httpx.get(address).status_code == wanted, f"{path} is there"
+        )
 
 
 @pytest.mark.parametrize("view", VIEWS)

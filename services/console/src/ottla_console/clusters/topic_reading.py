@@ -21,6 +21,7 @@ from ottla_operations.schemas.schema_codec import is_framed
 
 PAGE_RECORDS: Final = 50
 DOWNLOAD_RECORDS_MAX: Final = 10_000
+COPIED_BYTES_MAX: Final = 1_000_000
 KEPT_BYTES_MAX: Final = 16 * 1024 * 1024
 SEARCHED_RECORDS_MAX: Final = 1_000_000
 SEARCHED_BYTES_MAX: Final = 512 * 1024 * 1024

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla_console.pages import home, messages, overview, sign_in, topic, topic_settings, topics
+from ottla_console.pages import home, messages, overview, publish, sign_in, topic, topic_settings, topics
 from ottla_console.pages.routing import View
 
 
@@ -29,4 +29,5 @@ VIEWS: Final[Sequence[View]] = (
     *topic.VIEWS,
     *topic_settings.VIEWS,
     *messages.VIEWS,
+    *publish.VIEWS,
 )
