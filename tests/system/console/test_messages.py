@@ -2,13 +2,16 @@
 
 import json
 import re
+from pathlib import Path
 
 import httpx
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
+from tests.support.console.browser import new_page
+from tests.support.console.console_process import ConsoleProcess
 from tests.support.eventually import eventually
 from tests.system.console.conftest import ShownCluster
 
@@ -186,3 +189,48 @@ def test_a_message_is_published_and_copied_with_changes(page: Page, shown_cluste
     copied = newest(shown_cluster, "written")
     assert (copied.key(), copied.value()) == (b"\0\0\0\x11", None)
     assert copied.headers() == found.headers()
+
+
+def test_messages_of_transactions_are_shown_once_they_are_committed(page: Page, shown_cluster: ShownCluster) -> None:
+    publish(shown_cluster, "transactional", 1, [(0, b"before")])
+    producer = Producer({"bootstrap.servers": shown_cluster.bootstrap, "transactional.id": "of-the-test"})
+    producer.init_transactions(30)
+    for number, is_committed in enumerate([True, False]):
+        producer.begin_transaction()
+        for _ in range(60):
+            producer.produce("transactional", f"within {number}", partition=0)
+        assert producer.flush(30) == 0
+        page.goto(f"{shown_cluster.pages}/topics/transactional/messages")
+        expect(page.locator(".message")).to_have_count(50 if number else 1)
+        expect(page.locator(".message").nth(0)).to_contain_text("within 0" if number else "before")
+        if is_committed:
+            producer.commit_transaction(30)
+        else:
+            producer.abort_transaction(30)
+    page.reload()
+    expect(page.locator(".message")).to_have_count(50)
+    expect(page.locator(".message").nth(0)).to_contain_text("within 0")
+    page.get_by_role("link", name="More").click()
+    expect(page.locator(".message")).to_have_count(11)
+
+
+def test_a_read_only_console_publishes_nothing(browser: Browser, shown_cluster: ShownCluster, tmp_path: Path) -> None:
+    publish(shown_cluster, "kept", 1, [(0, b"the only one")])
+    settings = {
+        "clusters": "local",
+        "cluster.local.bootstrap.servers": shown_cluster.bootstrap,
+        "read.only": "true",
+        "audit.log.path": str(tmp_path / "audit.log"),
+    }
+    with ConsoleProcess(tmp_path, settings) as console, new_page(browser, console.url) as page:
+        page.goto("/clusters/local/topics/kept/messages")
+        expect(page.locator(".message")).to_have_count(1)
+        expect(page.get_by_role("link", name="Publish a message")).to_have_count(0)
+        token = page.locator("form.themes input[name=token]").get_attribute("value")
+        form = {"token": str(token), "value": "another", "key_format": "none"}
+        answer = page.request.post(
+            f"{console.url}/clusters/local/topics/kept/publish", form=form, headers={"origin": console.url}
+        )
+        assert answer.status == 403
+    assert newest(shown_cluster, "kept").offset() == 0
+    assert json.loads((tmp_path / "audit.log").read_text().splitlines()[-1])["outcome"] == "refused"

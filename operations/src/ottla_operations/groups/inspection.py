@@ -137,7 +137,13 @@ def committed_offsets(client: "AdminClient", group: str, bootstrap: str) -> dict
 
 
 def log_offsets(
-    client: "AdminClient", partitions: Iterable[Partition], spec: Any, bootstrap: str, *, all_led: bool = True
+    client: "AdminClient",
+    partitions: Iterable[Partition],
+    spec: Any,
+    bootstrap: str,
+    *,
+    all_led: bool = True,
+    isolation: Any = None,
 ) -> dict[Partition, int]:
     """Return the offset of each partition that a `confluent_kafka.admin.OffsetSpec` asks for.
 
@@ -148,6 +154,7 @@ def log_offsets(
         partitions: whose offsets are wanted.
         spec: which offset.
         bootstrap: where the client connects, for messages.
+        isolation: a `confluent_kafka.IsolationLevel`; by `READ_COMMITTED` a log ends where a transaction is open.
         all_led: whether a partition that nobody leads just now is an error; else it is left out, too.
 
     Raises:
@@ -166,7 +173,8 @@ def log_offsets(
     offsets = {}
     with plain_errors(bootstrap, "offsets of partitions"):
         wanted = {TopicPartition(topic, number): spec for topic, number in partitions}
-        futures = client.list_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S) if wanted else {}
+        options = {} if isolation is None else {"isolation_level": isolation}
+        futures = client.list_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S, **options) if wanted else {}
         for partition, future in futures.items():
             try:
                 offset = future.result().offset

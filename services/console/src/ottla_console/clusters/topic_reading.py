@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from confluent_kafka import IsolationLevel
 from confluent_kafka.admin import OffsetSpec
 
 from ottla_console.clusters.cluster_kit import ClusterKit
@@ -117,7 +118,9 @@ def _logs(kit: ClusterKit, topic: str, partitions: list[int]) -> dict[int, tuple
     client, bootstrap = kit.admin_client(), kit.settings.bootstrap
     names = [(topic, each) for each in partitions]
     starts = log_offsets(client, names, OffsetSpec.earliest(), bootstrap, all_led=False)  # type: ignore[no-untyped-call]
-    ends = log_offsets(client, names, OffsetSpec.latest(), bootstrap, all_led=False)  # type: ignore[no-untyped-call]
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    committed = IsolationLevel.READ_COMMITTED  # of what lies behind, a consumer would wait for the transaction's end
+    ends = log_offsets(client, names, latest, bootstrap, all_led=False, isolation=committed)
     return {name[1]: (starts[name], ends[name]) for name in names if name in starts and name in ends}
 
 
