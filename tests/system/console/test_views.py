@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.support.console.browser import NARROW, WIDE, leave_picture, new_page, serious_barriers
 from tests.support.eventually import eventually
 from tests.system.console.conftest import ShownCluster
+from tests.system.console.test_groups import commit
 from tests.system.console.test_topics import make
 
 pytestmark = pytest.mark.slow
@@ -21,6 +22,8 @@ VIEWS = {
     "messages": "/topics/looked-at/messages",
     "message": "/topics/looked-at/messages/0/0",
     "publish": "/topics/looked-at/publish?copy=0:0",
+    "groups": "/groups",
+    "group": "/groups/looked-at",
     "problem": "/topics/not-there",
 }
 
@@ -38,6 +41,7 @@ def looked_at(shown_cluster: ShownCluster) -> None:
         eventually(
             lambda address=address, wanted=wanted: httpx.get(address).status_code == wanted, f"{path} is there"
         )
+    commit(shown_cluster, "looked-at", "looked-at", 0)
 
 
 @pytest.mark.parametrize("view", VIEWS)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla_console.pages import home, messages, overview, publish, sign_in, topic, topic_settings, topics
+from ottla_console.pages import group, groups, home, overview, sign_in, topic, topic_settings, topics
 from ottla_console.pages.routing import View
 
 
@@ -20,6 +21,7 @@ class Section:
 NAVIGATION: Final[Sequence[Section]] = (
     Section("overview", "Overview", ""),
     Section("topics", "Topics", "/topics"),
+    Section("groups", "Groups", "/groups"),
 )
 VIEWS: Final[Sequence[View]] = (
     *home.VIEWS,
@@ -30,4 +32,6 @@ VIEWS: Final[Sequence[View]] = (
     *topic_settings.VIEWS,
     *messages.VIEWS,
     *publish.VIEWS,
+    *groups.VIEWS,
+    *group.VIEWS,
 )

@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from ottla_console.pages.static_files import StaticFile
 from ottla_console.pages.visit import cluster_address
 from ottla_console.views import numbers
+from ottla_console.views.exact_pattern import exact_pattern
 
 FOLDER: Final = Path(__file__).parent.parent / "templates"
 
@@ -32,6 +33,7 @@ def template_environment(files: Mapping[str, StaticFile], navigation: object) ->
         bytes=numbers.bytes_text,
         rate=numbers.rate_text,
         bytes_rate=numbers.bytes_rate_text,
+        exact_pattern=exact_pattern,
         segment=lambda text: quote(text, safe=""),
     )
     return environment
