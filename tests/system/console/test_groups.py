@@ -78,3 +78,52 @@ def test_a_group_with_members_shows_them_and_is_not_deleted(page: Page, shown_cl
         expect(page.locator("main")).to_contain_text("group busy has members; stop them first")
     finally:
         consumer.close()
+
+
+def test_offsets_are_reset_as_the_plan_said(page: Page, shown_cluster: ShownCluster) -> None:
+    make(shown_cluster, "replayed")
+    fill(shown_cluster, "replayed", 10)
+    commit(shown_cluster, "replaying", "replayed", 7)
+    page.goto(f"{shown_cluster.pages}/groups/replaying")
+    page.get_by_role("link", name="Reset offsets…").click()
+    page.get_by_label("Go on at").select_option("offset")
+    page.get_by_label("Offset or time").fill("500")
+    page.get_by_role("button", name="Show the plan").click()
+    plan = page.get_by_role("group", name="New offsets").get_by_role("cell")
+    expect(plan).to_have_text(["replayed", "0", "7", "10", "10", "0", "there is no offset 500; the nearest"])
+    page.get_by_label("Offset or time").fill("2")
+    page.get_by_role("button", name="Show the plan").click()
+    expect(plan).to_have_text(["replayed", "0", "7", "2", "10", "8", ""])
+    assert committed(shown_cluster, "replaying") == {"replayed": 7}  # so far it was only shown
+    page.get_by_role("button", name="Reset…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Reset").click()
+    expect(page.get_by_role("status")).to_have_text("Group replaying goes on elsewhere in 1 partition.")
+    assert committed(shown_cluster, "replaying") == {"replayed": 2}
+
+
+def test_a_plan_that_is_outdated_is_refused(page: Page, shown_cluster: ShownCluster) -> None:
+    make(shown_cluster, "moved-on")
+    fill(shown_cluster, "moved-on", 10)
+    commit(shown_cluster, "moving", "moved-on", 3)
+    page.goto(f"{shown_cluster.pages}/groups/moving/reset?to=latest")
+    page.get_by_role("button", name="Reset…").click()
+    commit(shown_cluster, "moving", "moved-on", 5)
+    page.get_by_role("dialog").get_by_role("button", name="Reset").click()
+    expect(page.locator("main")).to_contain_text("the group has another offset in moved-on partition 0")
+    assert committed(shown_cluster, "moving") == {"moved-on": 5}
+
+
+def test_a_group_with_members_shows_the_plan_and_nothing_to_carry_it_out(
+    page: Page, shown_cluster: ShownCluster
+) -> None:
+    make(shown_cluster, "being-read")
+    commit(shown_cluster, "reading", "being-read", 0)
+    consumer = Consumer({"bootstrap.servers": shown_cluster.bootstrap, "group.id": "reading"})
+    try:
+        consumer.subscribe(["being-read"])
+        eventually(lambda: consumer.poll(0.1) is not None or bool(consumer.assignment()), "it has its partition")
+        page.goto(f"{shown_cluster.pages}/groups/reading/reset?to=earliest")
+        expect(page.get_by_role("alert")).to_contain_text("The group has 1 member.")
+        expect(page.get_by_role("button", name="Reset…")).to_have_count(0)
+    finally:
+        consumer.close()

@@ -24,6 +24,7 @@ VIEWS = {
     "publish": "/topics/looked-at/publish?copy=0:0",
     "groups": "/groups",
     "group": "/groups/looked-at",
+    "group-reset": "/groups/looked-at/reset?to=earliest",
     "problem": "/topics/not-there",
 }
 

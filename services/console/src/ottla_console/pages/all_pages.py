@@ -6,6 +6,7 @@ from typing import Final
 
 from ottla_console.pages import home, messages, overview, publish, sign_in, topic, topic_settings, topics
 from ottla_console.pages import group, groups, home, overview, sign_in, topic, topic_settings, topics
+from ottla_console.pages import group, group_reset, groups, home, overview, sign_in, topic, topic_settings, topics
 from ottla_console.pages.routing import View
 
 
@@ -34,4 +35,5 @@ VIEWS: Final[Sequence[View]] = (
     *publish.VIEWS,
     *groups.VIEWS,
     *group.VIEWS,
+    *group_reset.VIEWS,
 )
