@@ -25,6 +25,9 @@ VIEWS = {
     "groups": "/groups",
     "group": "/groups/looked-at",
     "group-reset": "/groups/looked-at/reset?to=earliest",
+    "brokers": "/brokers",
+    "broker": "/brokers/1",
+    "elections": "/elections",
     "problem": "/topics/not-there",
 }
 

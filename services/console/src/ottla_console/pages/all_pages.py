@@ -7,6 +7,19 @@ from typing import Final
 from ottla_console.pages import home, messages, overview, publish, sign_in, topic, topic_settings, topics
 from ottla_console.pages import group, groups, home, overview, sign_in, topic, topic_settings, topics
 from ottla_console.pages import group, group_reset, groups, home, overview, sign_in, topic, topic_settings, topics
+from ottla_console.pages import (
+    brokers,
+    elections,
+    group,
+    group_reset,
+    groups,
+    home,
+    overview,
+    sign_in,
+    topic,
+    topic_settings,
+    topics,
+)
 from ottla_console.pages.routing import View
 
 
@@ -23,6 +36,7 @@ NAVIGATION: Final[Sequence[Section]] = (
     Section("overview", "Overview", ""),
     Section("topics", "Topics", "/topics"),
     Section("groups", "Groups", "/groups"),
+    Section("brokers", "Brokers", "/brokers"),
 )
 VIEWS: Final[Sequence[View]] = (
     *home.VIEWS,
@@ -36,4 +50,6 @@ VIEWS: Final[Sequence[View]] = (
     *groups.VIEWS,
     *group.VIEWS,
     *group_reset.VIEWS,
+    *brokers.VIEWS,
+    *elections.VIEWS,
 )
