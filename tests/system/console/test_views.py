@@ -35,6 +35,7 @@ VIEWS = {
 @pytest.fixture(scope="module", autouse=True)
 def looked_at(shown_cluster: ShownCluster) -> None:
     make(shown_cluster, "looked-at")
+    commit(shown_cluster, "looked-at", "looked-at", 0)
     producer = Producer({"bootstrap.servers": shown_cluster.bootstrap})
     for value in (b'{"flight": "UA 1545", "delay": 2, "legs": [{"from": "EWR"}]}', b"text " * 400, bytes(range(256))):
         producer.produce("looked-at", value, b"a key", headers=[("trace", b"4711")])
@@ -45,7 +46,6 @@ def looked_at(shown_cluster: ShownCluster) -> None:
         eventually(
             lambda address=address, wanted=wanted: httpx.get(address).status_code == wanted, f"{path} is there"
         )
-    commit(shown_cluster, "looked-at", "looked-at", 0)
 
 
 @pytest.mark.parametrize("view", VIEWS)

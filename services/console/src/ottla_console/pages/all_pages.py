@@ -4,9 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla_console.pages import home, messages, overview, publish, sign_in, topic, topic_settings, topics
-from ottla_console.pages import group, groups, home, overview, sign_in, topic, topic_settings, topics
-from ottla_console.pages import group, group_reset, groups, home, overview, sign_in, topic, topic_settings, topics
 from ottla_console.pages import (
     brokers,
     elections,
@@ -14,7 +11,9 @@ from ottla_console.pages import (
     group_reset,
     groups,
     home,
+    messages,
     overview,
+    publish,
     sign_in,
     topic,
     topic_settings,
