@@ -8,15 +8,18 @@ import httpx
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from playwright.sync_api import Browser, Page, expect
 
 from tests.support.console.browser import new_page
 from tests.support.console.console_process import ConsoleProcess
 from tests.support.eventually import eventually
+from tests.support.servers.schema_registry_server import SchemaRegistryServer
 from tests.system.console.conftest import ShownCluster
 
 pytestmark = pytest.mark.slow
 
+AVRO = '{"type": "record", "name": "F", "fields": [{"name": "from", "type": "string"}]}'
 HOSTILE = [
     b"<script>document.title='taken over'</script>",
     b'"><img src=x onerror="document.title=1">',
@@ -234,3 +237,34 @@ def test_a_read_only_console_publishes_nothing(browser: Browser, shown_cluster: 
         assert answer.status == 403
     assert newest(shown_cluster, "kept").offset() == 0
     assert json.loads((tmp_path / "audit.log").read_text().splitlines()[-1])["outcome"] == "refused"
+
+
+def test_what_has_a_schema_is_shown_searched_and_published_by_it(
+    browser: Browser, shown_cluster: ShownCluster, tmp_path: Path
+) -> None:
+    registry = SchemaRegistryServer()
+    client = SchemaRegistryClient({"url": registry.url})
+    number = client.register_schema("typed-value", Schema(AVRO, "AVRO"))
+    publish(shown_cluster, "typed", 1, [(0, b"\0" + number.to_bytes(4, "big") + b"\x06JFK")])
+    settings = {
+        "clusters": "local",
+        "cluster.local.bootstrap.servers": shown_cluster.bootstrap,
+        "cluster.local.schema.registry.url": registry.url,
+    }
+    try:
+        with ConsoleProcess(tmp_path, settings) as console, new_page(browser, console.url) as page:
+            page.goto("/clusters/local/topics/typed/messages?q=$.from+=+JFK")
+            expect(page.locator(".message")).to_contain_text('"from": "JFK"')
+            expect(page.locator(".message .badge")).to_have_text(f"schema {number}")
+            page.get_by_role("link", name="Publish a message").click()
+            page.get_by_label("Value is").select_option("schema")
+            page.get_by_label("Value", exact=True).fill('{"from": 7}')
+            page.get_by_role("button", name="Publish").click()
+            expect(page.get_by_role("alert")).to_contain_text("Value: it ")
+            page.get_by_label("Value", exact=True).fill('{"from": "EWR"}')
+            page.get_by_role("button", name="Publish").click()
+            expect(page.get_by_role("status")).to_contain_text("at offset 1")
+            expect(page.locator("main")).to_contain_text('"from": "EWR"')
+    finally:
+        registry.stop()
+    assert newest(shown_cluster, "typed").value() == b"\0" + number.to_bytes(4, "big") + b"\x06EWR"

@@ -18,7 +18,7 @@ from ottla_operations.records.reading_plan import Spans, clamped
 from ottla_operations.records.record_line import Record
 from ottla_operations.records.record_search import parsed_json, search
 from ottla_operations.records.start_offset import Anchor
-from ottla_operations.schemas.schema_codec import is_framed
+from ottla_operations.schemas.schema_codec import SchemaCodec, is_framed
 
 PAGE_RECORDS: Final = 50
 DOWNLOAD_RECORDS_MAX: Final = 10_000
@@ -47,7 +47,7 @@ class Read:
 
     looked: Looked
     logs: Spans
-    decode: Decode | None
+    decode: "SchemaDecoder | None"
 
 
 def read_messages(kit: ClusterKit, topic: str, partitions: int, query: MessageQuery, wanted: int) -> Read:
@@ -89,21 +89,41 @@ def read_one(kit: ClusterKit, topic: str, partition: int, offset: int) -> Record
     return looked.records[0] if looked.records else None
 
 
-def decoder(kit: ClusterKit) -> Decode | None:
-    """Return what decodes keys and values with a schema; None where no registry is configured."""
-    codec = kit.schema_codec()
-    if codec is None:
-        return None
+class SchemaDecoder:
+    """Decodes keys and values with a schema; asks no more once the registry has failed, as each answer takes seconds.
 
-    def decode(data: bytes) -> Any:
-        if not is_framed(data):
+    Attributes:
+        problem: what the registry failed with, or None.
+
+    Args:
+        codec: asks the registry.
+    """
+
+    def __init__(self, codec: SchemaCodec) -> None:
+        self._codec = codec
+        self.problem: str | None = None
+
+    def __call__(self, data: bytes) -> Any:
+        """Return the JSON value; `NOT_DECODED` for what has no schema, or is not what its schema says."""
+        if not is_framed(data) or self.problem is not None:
             return NOT_DECODED
         try:
-            return codec.to_json(data) if codec.knows(data) else NOT_DECODED
-        except (BadField, OperationError):  # it is shown as the bytes that it is
+            return self._codec.to_json(data) if self._codec.knows(data) else NOT_DECODED
+        except BadField:
+            return NOT_DECODED
+        except OperationError as error:
+            self.problem = str(error)
             return NOT_DECODED
 
-    return decode
+
+def decoder(kit: ClusterKit) -> SchemaDecoder | None:
+    """Return what decodes keys and values with a schema; None where no registry is configured; in a thread.
+
+    Raises:
+        OperationError: the registry's settings cannot be used.
+    """
+    codec = kit.schema_codec()
+    return None if codec is None else SchemaDecoder(codec)
 
 
 def _json_of(decode: Decode) -> Callable[[bytes], Any]:

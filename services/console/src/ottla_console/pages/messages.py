@@ -38,6 +38,11 @@ async def messages(visit: Visit) -> Response:
     try:
         query = message_query(visit.request.query_params, row.partitions)
         read = await _read(visit, row, query, PAGE_RECORDS)
+        # In a thread, too: a registry may be asked.
+        rows = await visit.ask(
+            lambda _: [message_row(each, read.decode, PREVIEW_CHARACTERS) for each in read.looked.records],
+            within_s=ANSWER_WITHIN_S,
+        )
     except (BadQuery, BadSearch) as error:
         return visit.render(
             "topic_messages.html",
@@ -56,8 +61,8 @@ async def messages(visit: Visit) -> Response:
         tab="messages",
         orders=ORDERS,
         typed={**visit.request.query_params, "partition": parameters["partition"]},
-        problem=None,
-        rows=[message_row(each, read.decode, PREVIEW_CHARACTERS) for each in read.looked.records],
+        problem=None if read.decode is None else read.decode.problem,
+        rows=rows,
         looked=read.looked,
         total=sum(end - first for first, end in read.logs.values()),
         is_search=bool(query.words),
