@@ -30,6 +30,7 @@ PARTS = (
     ".dockerignore",
     "proto",
     "core",
+    "operations",
     "services",
     "plugins",
     "cli",
