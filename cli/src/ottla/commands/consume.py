@@ -23,10 +23,11 @@ from ottla.kafka_client import (
     group_consumer_client,
     partition_count,
 )
-from ottla.records.partition_reading import PrintRecords, Reading, chosen_partitions, to_record
+from ottla.records.partition_reading import PrintRecords, Reading, chosen_partitions
 from ottla.records.record_printer import Layout, RecordPrinter
 from ottla_operations.errors import UsageProblem
 from ottla_operations.kafka_access import plain_errors
+from ottla_operations.records.received_record import to_record
 from ottla_operations.records.record_filter import expression_filter, text_filter
 from ottla_operations.records.record_line import Format, LineOptions, record_writer
 from ottla_operations.records.record_template import BadTemplate, is_template, template_writer

@@ -11,23 +11,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla import completion
-from ottla.groups.asking import committed_offsets, describe_group
+from ottla.groups.asking import describe_group
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json, admin_client
 from ottla.output import note, print_json, print_table
 from ottla.waiting_notice import told_when_slow
 from ottla_operations.errors import OperationError, UsageProblem
+from ottla_operations.groups.changes import commit_offsets
 from ottla_operations.groups.duration import BadDuration, parse_duration_ms
-from ottla_operations.groups.inspection import NoSuchGroup, Partition, existing, log_offsets, partition_counts
+from ottla_operations.groups.inspection import NoSuchGroup, Partition
+from ottla_operations.groups.known_offsets import NoOffsets, known_offsets
 from ottla_operations.groups.offset_reset import (
     NothingCommitted,
-    PartitionOffsets,
     PlannedOffset,
     Reset,
     Target,
     plan_reset,
 )
-from ottla_operations.groups.partition_selection import BadSelection, parse_selection, selected_partitions
-from ottla_operations.kafka_access import REQUEST_TIMEOUT_S, describe_error, plain_errors
+from ottla_operations.groups.partition_selection import BadSelection, parse_selection
+from ottla_operations.kafka_access import REQUEST_TIMEOUT_S
 from ottla_operations.records.start_offset import parse_time_ms
 
 if TYPE_CHECKING:
@@ -165,36 +166,11 @@ def _has_members(client: "AdminClient", group: str, bootstrap: str, *, may_be_ne
 def _plan(
     client: "AdminClient", group: str, chosen: dict[str, frozenset[int]], reset: Reset, bootstrap: str
 ) -> list[PlannedOffset]:
-    from confluent_kafka.admin import OffsetSpec  # noqa: PLC0415
-
-    committed = committed_offsets(client, group, bootstrap)
-    counts = partition_counts(client, bootstrap)
     try:
-        partitions = selected_partitions(chosen, counts) if chosen else existing(committed, counts)
-    except BadSelection as error:
-        raise OperationError(str(error)) from None
-    if not partitions:
-        raise OperationError(f"group {group} has committed no offsets; name its topics with --topic")
-    # The library's own constructors of these are not typed.
-    first = log_offsets(client, partitions, OffsetSpec.earliest(), bootstrap)  # type: ignore[no-untyped-call]
-    end = log_offsets(client, partitions, OffsetSpec.latest(), bootstrap)  # type: ignore[no-untyped-call]
-    at_time: dict[Partition, int] = {}
-    if reset.target is Target.TIME_MS:
-        spec = OffsetSpec.for_timestamp(reset.number)
-        at_time = log_offsets(client, partitions, spec, bootstrap)
-    if gone := [f"{topic}-{number}" for topic, number in partitions if (topic, number) not in first.keys() & end]:
-        raise OperationError(f"the cluster does not tell the offsets of {', '.join(gone)}")
-    known = [
-        PartitionOffsets(
-            topic=each[0],
-            partition=each[1],
-            committed=committed.get(each),
-            first=first[each],
-            end=end[each],
-            at_time=at_time.get(each),
-        )
-        for each in partitions
-    ]
+        with told_when_slow(bootstrap, REQUEST_TIMEOUT_S):
+            known = known_offsets(client, group, chosen, reset, bootstrap)
+    except NoOffsets as error:
+        raise OperationError(f"{error} with --topic") from None
     try:
         return plan_reset(reset, known)
     except NothingCommitted as error:
@@ -205,21 +181,9 @@ def _commit(
     client: "AdminClient", group: str, planned: Sequence[PlannedOffset], bootstrap: str
 ) -> dict[Partition, str]:
     """Commit the new offsets and return what went wrong by partition."""
-    from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicPartition  # noqa: PLC0415
-
-    wanted = [TopicPartition(each.before.topic, each.before.partition, each.new) for each in planned]
-    refused = {KafkaError.UNKNOWN_MEMBER_ID: f"group {group} has members; stop them first"}
-    with told_when_slow(bootstrap, REQUEST_TIMEOUT_S), plain_errors(bootstrap, f"offsets of group {group}"):
-        futures = client.alter_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=REQUEST_TIMEOUT_S
-        )
-        (future,) = futures.values()
-        answered = future.result().topic_partitions
-    return {
-        (each.topic, each.partition): refused.get(each.error.code()) or describe_error(each.error, bootstrap)
-        for each in answered
-        if each.error is not None
-    }
+    wanted = [((each.before.topic, each.before.partition), each.new) for each in planned]
+    with told_when_slow(bootstrap, REQUEST_TIMEOUT_S):
+        return commit_offsets(client, group, wanted, bootstrap)
 
 
 def _report(

@@ -82,9 +82,7 @@ def up(
 
       ottla up --brokers 3 --controllers 3 --coordinators 2 --etcd-nodes 3 --racks a,b,c
 
-      ottla up --connect 2                           with two Connect workers, on 127.0.0.1:8083 and 8084
-
-      ottla up --mirror 1                            with a mirror worker, for `ottla mirror create`
+      ottla up --connect 2 --mirror 1                with two Connect workers, and a mirror worker
 
       ottla up --console                             with the console, on http://127.0.0.1:8086
 
@@ -118,7 +116,11 @@ def up(
         force=force,
         secure=secure,
     )
-    if launch_options.etcd_endpoints and etcd_nodes is not None:
+    _launch(launch_options, detach=detach, as_json=as_json)
+
+
+def _launch(launch_options: "LaunchOptions", *, detach: bool, as_json: bool) -> None:
+    if launch_options.etcd_endpoints and launch_options.etcd_nodes is not None:
         raise UsageProblem("--etcd-nodes is for the etcd that is started with the cluster; with --etcd there is none")
     show = print_report_json if as_json else print_report
     run = _start_in_background if detach else _run_in_foreground

@@ -103,21 +103,7 @@ def settle(launch_options: LaunchOptions, last: ClusterReport | None) -> Cluster
         default=CONSOLE_PORT_DEFAULT,
         avoid=(*broker_ports, *peer_ports, *connect_ports, *mirror_ports),
     )
-    if connect_ports and not coordinators:
-        raise OperationError(
-            "Connect workers form a consumer group, which needs a group coordinator: --coordinators 1"
-        )
-    if mirror_ports and not coordinators:
-        raise OperationError(
-            "Mirror workers form a consumer group, which needs a group coordinator: --coordinators 1"
-        )
-    secure = _settle_secure(launch_options, last, etcd)
-    if secure and console_ports:
-        raise OperationError(
-            "--console shows clusters with the rights of whoever reaches it, and in a secured cluster users have no "
-            "passwords to sign in with; start `ottla-console` with settings of your own (docs/console.md)"
-        )
-    return ClusterOptions(
+    settled = ClusterOptions(
         brokers=brokers,
         controllers=launch_options.controllers or (last.controllers if last else 1),
         coordinators=coordinators,
@@ -130,8 +116,28 @@ def settle(launch_options: LaunchOptions, last: ClusterReport | None) -> Cluster
         connect_ports=connect_ports,
         mirror_ports=mirror_ports,
         console_ports=console_ports,
-        secure=secure,
+        secure=_settle_secure(launch_options, last, etcd),
     )
+    _check_together(settled)
+    return settled
+
+
+def _check_together(settled: ClusterOptions) -> None:
+    """See that the processes of a cluster go together.
+
+    Raises:
+        OperationError: workers have no group coordinator, or a console is to be beside a secured cluster.
+    """
+    for kind, ports_of_kind in (("Connect", settled.connect_ports), ("Mirror", settled.mirror_ports)):
+        if ports_of_kind and not settled.coordinators:
+            raise OperationError(
+                f"{kind} workers form a consumer group, which needs a group coordinator: --coordinators 1"
+            )
+    if settled.secure and settled.console_ports:
+        raise OperationError(
+            "--console shows clusters with the rights of whoever reaches it, and in a secured cluster users have no "
+            "passwords to sign in with; start `ottla-console` with settings of your own (docs/console.md)"
+        )
 
 
 def _settle_secure(launch_options: LaunchOptions, last: ClusterReport | None, etcd: Sequence[str]) -> bool:

@@ -360,19 +360,7 @@ def _plan_connect_worker(
         **_connector_limits(options, directory),
         **settings_for(options.settings, "connect", number),
     }
-    spec = ProcessSpec(
-        role="connect",
-        id=number,
-        command=(sys.executable, "-m", SERVICE_MODULES["connect"], "--config", str(directory.config_of(name))),
-        host=LOOPBACK,
-        port=port,
-        health=_worker_health(options, directory, port),
-        log=directory.log_of(name),
-        stop_s=CONNECT_STOP_S,
-        metrics=f"http://{properties['metrics.listener']}/metrics",
-        environment={"PYTHONUNBUFFERED": "1"},
-        hidden_variables=frozenset(_variable_of(key) for key in properties),
-    )
+    spec = _rest_service(context, "connect", number, port, properties)
     return spec, properties_text(properties)
 
 
@@ -391,19 +379,7 @@ def _plan_mirror_worker(
         **_client_properties(options, directory, name, (f"{MIRROR_ALIAS}.",)),
         **settings_for(options.settings, "mirror", number),
     }
-    spec = ProcessSpec(
-        role="mirror",
-        id=number,
-        command=(sys.executable, "-m", SERVICE_MODULES["mirror"], "--config", str(directory.config_of(name))),
-        host=LOOPBACK,
-        port=port,
-        health=_worker_health(options, directory, port),
-        log=directory.log_of(name),
-        stop_s=CONNECT_STOP_S,
-        metrics=f"http://{properties['metrics.listener']}/metrics",
-        environment={"PYTHONUNBUFFERED": "1"},
-        hidden_variables=frozenset(_variable_of(key) for key in properties),
-    )
+    spec = _rest_service(context, "mirror", number, port, properties)
     # Its file is one of Java's properties, in which a backslash, as regular expressions have it, is written twice.
     escaped = {key: value.replace("\\", "\\\\") for key, value in properties.items()}
     return spec, properties_text(escaped)
@@ -413,8 +389,7 @@ def _plan_console(
     context: _ServiceContext, number: int, bootstrap: str, metrics_port: int
 ) -> tuple[ProcessSpec, str]:
     """Return a console that knows this cluster and its workers."""
-    options, directory = context.options, context.directory
-    name = process_name("console", number)
+    options = context.options
     port = options.console_ports[number - 1]
     prefix = f"cluster.{MIRROR_ALIAS}."
     assert not options.secure, "a secured cluster has no console beside it"
@@ -431,20 +406,28 @@ def _plan_console(
         "metrics.listener": f"{LOOPBACK}:{metrics_port}",
         **settings_for(options.settings, "console", number),
     }
-    spec = ProcessSpec(
-        role="console",
+    spec = _rest_service(context, "console", number, port, properties)
+    return spec, properties_text(properties)
+
+
+def _rest_service(
+    context: _ServiceContext, role: str, number: int, port: int, properties: Mapping[str, str]
+) -> ProcessSpec:
+    """Return a process that answers by HTTP and needs no etcd: a worker, or the console."""
+    name = process_name(role, number)
+    return ProcessSpec(
+        role=role,
         id=number,
-        command=(sys.executable, "-m", SERVICE_MODULES["console"], "--config", str(directory.config_of(name))),
+        command=(sys.executable, "-m", SERVICE_MODULES[role], "--config", str(context.directory.config_of(name))),
         host=LOOPBACK,
         port=port,
-        health=_worker_health(options, directory, port),
-        log=directory.log_of(name),
+        health=_worker_health(context.options, context.directory, port),
+        log=context.directory.log_of(name),
         stop_s=CONNECT_STOP_S,
         metrics=f"http://{properties['metrics.listener']}/metrics",
         environment={"PYTHONUNBUFFERED": "1"},
         hidden_variables=frozenset(_variable_of(key) for key in properties),
     )
-    return spec, properties_text(properties)
 
 
 def _rest_properties(options: ClusterOptions, directory: ClusterDirectory, holder: str, port: int) -> dict[str, str]:

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.kafka_client import partition_count
 from ottla_operations.errors import OperationError
 from ottla_operations.interruptible import interruptible
 from ottla_operations.kafka_access import REQUEST_TIMEOUT_S, describe_error
-from ottla_operations.records.record_line import Record
 from ottla_operations.records.start_offset import Anchor, StartOffset
 
 if TYPE_CHECKING:
@@ -128,23 +127,6 @@ def chosen_partitions(consumer: "Consumer", topic: str, chosen: Sequence[int] | 
         if partition >= count:
             raise OperationError(f"topic {topic} has no partition {partition}; its partitions are 0 to {count - 1}")
     return sorted(set(chosen)) if chosen else list(range(count))
-
-
-def to_record(message: "Message") -> Record:
-    """Return what a message holds."""
-    kind, timestamp = message.timestamp()
-    headers: Any = message.headers() or ()
-    key: Any = message.key()
-    value: Any = message.value()
-    return Record(
-        topic=message.topic(),
-        partition=message.partition(),
-        offset=message.offset(),
-        timestamp=timestamp if kind else None,
-        key=key,
-        value=value,
-        headers=tuple(headers),
-    )
 
 
 def _number(value: int | None) -> int:

@@ -12,13 +12,18 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 
+class NoOffsets(OperationError):
+    """A group has no offsets that could be reset, and no topics were chosen."""
+
+
 def known_offsets(
     client: "AdminClient", group: str, chosen: Mapping[str, frozenset[int]], reset: Reset, bootstrap: str
 ) -> list[PartitionOffsets]:
     """Return the offsets of the chosen partitions; with none chosen, of those that the group has committed.
 
     Raises:
-        OperationError: there is no such partition, nothing is committed, or the cluster does not tell an offset.
+        NoOffsets: nothing is committed, and nothing chosen.
+        OperationError: there is no such partition, or the cluster does not tell an offset.
     """
     from confluent_kafka.admin import OffsetSpec  # noqa: PLC0415
 
@@ -29,7 +34,7 @@ def known_offsets(
     except BadSelection as error:
         raise OperationError(str(error)) from None
     if not partitions:
-        raise OperationError(f"group {group} has committed no offsets; name a topic")
+        raise NoOffsets(f"group {group} has committed no offsets; name its topics")
     # The library's own constructors of these are not typed.
     first = log_offsets(client, partitions, OffsetSpec.earliest(), bootstrap)  # type: ignore[no-untyped-call]
     end = log_offsets(client, partitions, OffsetSpec.latest(), bootstrap)  # type: ignore[no-untyped-call]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ottla_operations.errors import OperationError
 from ottla_operations.kafka_access import describe_error, plain_errors
 from ottla_operations.records.reading_plan import Place, Spans, next_spans, picked, remaining
+from ottla_operations.records.received_record import to_record
 from ottla_operations.records.record_line import Record
 
 if TYPE_CHECKING:
@@ -220,23 +221,6 @@ class _Reader:
         if offset + 1 >= end:
             del open_ends[partition]
         return to_record(message) if offset < end else None
-
-
-def to_record(message: "Message") -> Record:
-    """Return what a message holds."""
-    kind, timestamp = message.timestamp()
-    headers: Any = message.headers() or ()
-    key: Any = message.key()
-    value: Any = message.value()
-    return Record(
-        topic=message.topic(),
-        partition=message.partition(),
-        offset=message.offset(),
-        timestamp=timestamp if kind else None,
-        key=key,
-        value=value,
-        headers=tuple(headers),
-    )
 
 
 def publish_one(config: Mapping[str, Any], record: Record, *, within_s: float) -> tuple[int, int]:

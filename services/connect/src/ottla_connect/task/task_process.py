@@ -40,6 +40,7 @@ from ottla_connect.task.sink.topic_ids import TopicIds
 from ottla_connect.task.source.boundaries import Boundaries, Boundary
 from ottla_connect.task.source.commits import SourceCommits
 from ottla_connect.task.source.runner import SourceRunner
+from ottla_connect.task.source.sender import Sender
 from ottla_connect.task.source.sender import described as described_record
 from ottla_connect.task.source.topic_creation import NewTopicPlan, TopicCreation
 from ottla_connect.task.source.transactions import Transactions
@@ -319,18 +320,7 @@ class TaskParts:
         )
         commits: SourceCommits | Transactions
         if boundaries is not None:
-            commits = Transactions(
-                name=self._id.connector,
-                task=task,
-                sender=sender,
-                producer=producers[0],
-                transactional_id=transactional_id(self._worker.group_id, self._id),
-                offsets_topic=self._worker.offset_storage_topic,
-                boundaries=boundaries,
-                control=self._control,
-                measures=measures,
-                calls=self._calls,
-            )
+            commits = self._transactions(task, sender, producers[0], boundaries, measures)
         else:
             commits = SourceCommits(
                 task=task,
@@ -350,6 +340,27 @@ class TaskParts:
             flush_timeout_s=self._last_flush_timeout_s(),
             on_running=self._on_running,
             on_paused=self._on_paused,
+        )
+
+    def _transactions(
+        self,
+        task: SourceTask[Any],
+        sender: Sender,
+        producer: Producer,
+        boundaries: Boundaries,
+        measures: TaskMeasures,
+    ) -> Transactions:
+        return Transactions(
+            name=self._id.connector,
+            task=task,
+            sender=sender,
+            producer=producer,
+            transactional_id=transactional_id(self._worker.group_id, self._id),
+            offsets_topic=self._worker.offset_storage_topic,
+            boundaries=boundaries,
+            control=self._control,
+            measures=measures,
+            calls=self._calls,
         )
 
     def _boundaries(self) -> Boundaries:
