@@ -13,11 +13,12 @@ PAGES = [
     *("README.md", "ARCHITECTURE.md", "STYLE.md", "CONTRIBUTING.md", "examples/README.md"),
     *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")),
 ]
+ARCHITECTURE = [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs/internals").glob("*.md"))]
 SOURCES = {path.name for path in ROOT.rglob("*.py") if ".venv" not in path.parts}
 
 
 def test_every_source_file_that_the_architecture_names_exists() -> None:
-    named = set(re.findall(r"`([\w/]+\.py)`", (ROOT / "ARCHITECTURE.md").read_text()))
+    named = set(re.findall(r"`([\w/]+\.py)`", "\n".join(page.read_text() for page in ARCHITECTURE)))
 
     assert named
     assert {name for name in named if Path(name).name not in SOURCES} == set()
@@ -25,7 +26,7 @@ def test_every_source_file_that_the_architecture_names_exists() -> None:
 
 
 def test_every_folder_that_the_architecture_names_exists() -> None:
-    named = set(re.findall(r"\| `((?:\w+/)+)` \|", (ROOT / "ARCHITECTURE.md").read_text()))
+    named = set(re.findall(r"\| `((?:\w+/)+)` \|", "\n".join(page.read_text() for page in ARCHITECTURE)))
 
     inner = {path.parent.name for path in (ROOT / "services").rglob("src/*/**/__init__.py")}
     assert named
