@@ -22,7 +22,7 @@ from typing import IO, Self
 from tests.documents.documents import ROOT, Command, WrittenFile
 from tests.faults.network import unavailable_reason
 from tests.support.eventually import eventually
-from tests.support.reference.class_archive import options_for_spark
+from tests.support.reference.java_class_archive import options_for_spark
 from tests.support.requirements import lack
 
 PORTS = (9092, 8083, 8081)

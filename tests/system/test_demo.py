@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.reference.class_archive import options_for_spark
+from tests.support.reference.java_class_archive import options_for_spark
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.compat.etl.judgement import History, history_of
 from tests.compat.etl.worker_program import WorkerSpec
 from tests.support.child_process import ChildDied, ChildProcess
-from tests.support.reference.class_archive import QUICK_START
+from tests.support.reference.java_class_archive import QUICK_START
 from tests.support.reference.kafka_jars import kafka_classpath
 
 JAVA_SOURCE = Path(__file__).with_name("EtlWorker.java")

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from tests.support.reference.class_archive import QUICK_START
+from tests.support.reference.java_class_archive import QUICK_START
 from tests.support.reference.kafka_jars import kafka_classpath
 
 FOLDER = Path(__file__).parent

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.conftest import TopicFactory
 from tests.support.connect.connect_cluster import ConnectCluster
 from tests.support.eventually import eventually
-from tests.support.reference.class_archive import options_for_spark
+from tests.support.reference.java_class_archive import options_for_spark
 from tests.support.spark.spark_kafka_jars import spark_kafka_jars
 
 pytestmark = [

@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ET
 from functools import cache
 from pathlib import Path
 
-from tests.support.reference.class_archive import QUICK_START, TRAINING_DEADLINE_S, archived
+from tests.support.reference.java_class_archive import QUICK_START, TRAINING_DEADLINE_S, archived
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 POM = REPOSITORY / "tests/compat/java/pom.xml"

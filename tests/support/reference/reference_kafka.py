@@ -24,7 +24,7 @@ from tests.support.child_process import ChildProcess
 from tests.support.clients.raw_client import answers_api_versions
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_ports
-from tests.support.reference.class_archive import QUICK_START
+from tests.support.reference.java_class_archive import QUICK_START
 from tests.support.reference.kafka_jars import java_command
 
 START_DEADLINE_S = 90.0

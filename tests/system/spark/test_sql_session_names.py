@@ -11,7 +11,7 @@ from ottla_spark.sql.catalog import Catalog
 from ottla_spark.sql.connect_rest import ConnectRest
 from ottla_spark.sql.deployment import Deployment
 from ottla_spark.sql.grammar import made_view, parse
-from ottla_spark.sql.problems import SqlProblem
+from ottla_spark.sql.sql_errors import SqlProblem
 from ottla_spark.sql.statement_kinds import Deploy
 from ottla_spark.sql.topics import Topics
 from tests.conftest import TopicFactory

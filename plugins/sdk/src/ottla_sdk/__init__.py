@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ottla_sdk.broker import (
-        AccessLists,
+        AccessControlLists,
         AccessRequest,
         AuthenticatedClient,
         Authorizer,
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ENTRY_POINT_GROUP",
     "NO_VALUE",
-    "AccessLists",
+    "AccessControlLists",
     "AccessRequest",
     "AuthenticatedClient",
     "Authorizer",
@@ -129,7 +129,7 @@ __all__ = [
 
 _NAMES_OF = {
     "broker": (
-        "AccessLists",
+        "AccessControlLists",
         "AccessRequest",
         "AuthenticatedClient",
         "Authorizer",

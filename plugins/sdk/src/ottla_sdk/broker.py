@@ -82,7 +82,7 @@ class AccessRequest:
     resource_name: str
 
 
-class AccessLists(Protocol):
+class AccessControlLists(Protocol):
     """The access control lists of the cluster, as they are at the moment of the question."""
 
     def decide(self, request: AccessRequest) -> bool | None:
@@ -104,7 +104,7 @@ class AuthorizerContext:
 
     cluster_name: str
     broker_id: int
-    access_lists: AccessLists
+    access_lists: AccessControlLists
 
 
 class Authorizer(Plugin[ConfigT], Generic[ConfigT]):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ottla_broker.links.source_batches import Obstacle, Usable, usable_batches
+from ottla_broker.links.source_batches import AppendablePrefix, Obstacle, usable_batches
 from tests.support.messages.record_batches import Batch, batch_of, old_message
 
 TRANSACTIONAL = 0x10
@@ -17,7 +17,7 @@ def batch(base_offset: int, epoch: int, *, attributes: int = 0) -> Batch:
     )
 
 
-def usable(*data: bytes, last_epoch: int = -1, leader_epoch: int = 5) -> Usable:
+def usable(*data: bytes, last_epoch: int = -1, leader_epoch: int = 5) -> AppendablePrefix:
     return usable_batches(memoryview(b"".join(data)), last_epoch=last_epoch, leader_epoch=leader_epoch)
 
 
@@ -25,9 +25,9 @@ FIRST, SECOND = batch(0, 3).encode(), batch(2, 5).encode()
 
 
 def test_all_batches_up_to_the_leaders_epoch_may_be_appended() -> None:
-    assert usable(FIRST, SECOND) == Usable(len(FIRST + SECOND), None, 5)
-    assert usable() == Usable(0, None, -1)
-    assert usable(last_epoch=4) == Usable(0, None, 4)
+    assert usable(FIRST, SECOND) == AppendablePrefix(len(FIRST + SECOND), None, 5)
+    assert usable() == AppendablePrefix(0, None, -1)
+    assert usable(last_epoch=4) == AppendablePrefix(0, None, 4)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_all_batches_up_to_the_leaders_epoch_may_be_appended() -> None:
     ],
 )
 def test_what_may_not_be_appended_is_stopped_at(data: bytes, obstacle: Obstacle, epoch: int) -> None:
-    assert usable(FIRST, SECOND, data, FIRST) == Usable(len(FIRST + SECOND), obstacle, epoch, 4)
+    assert usable(FIRST, SECOND, data, FIRST) == AppendablePrefix(len(FIRST + SECOND), obstacle, epoch, 4)
 
 
 def test_a_first_batch_of_an_epoch_before_the_logs_is_of_another_history() -> None:
@@ -50,6 +50,6 @@ def test_a_first_batch_of_an_epoch_before_the_logs_is_of_another_history() -> No
 
 def test_what_is_damaged_or_cut_off_is_left_to_the_append() -> None:
     cut = SECOND[:-1]
-    assert usable(FIRST, cut) == Usable(len(FIRST + cut), None, 3)
+    assert usable(FIRST, cut) == AppendablePrefix(len(FIRST + cut), None, 3)
     damaged = replace(batch(2, 5), batch_length=3).encode()
-    assert usable(FIRST, damaged) == Usable(len(FIRST + damaged), None, 3)
+    assert usable(FIRST, damaged) == AppendablePrefix(len(FIRST + damaged), None, 3)

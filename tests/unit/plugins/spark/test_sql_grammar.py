@@ -3,7 +3,7 @@
 import pytest
 
 from ottla_spark.sql.grammar import made_view, parse
-from ottla_spark.sql.problems import SqlProblem
+from ottla_spark.sql.sql_errors import SqlProblem
 from ottla_spark.sql.statement_kinds import (
     Declare,
     Deploy,

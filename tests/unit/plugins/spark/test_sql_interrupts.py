@@ -11,9 +11,9 @@ from unittest.mock import MagicMock
 import pytest
 
 from ottla_spark.sql import spark_thread
-from ottla_spark.sql.problems import Interrupted, InterruptedTwice
 from ottla_spark.sql.prompt import _run_all
 from ottla_spark.sql.spark_thread import SparkThread, Work
+from ottla_spark.sql.sql_errors import Interrupted, InterruptedTwice
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from ottla_spark.job.connector_configs import SparkPipelineConfig
 from ottla_spark.sql.grammar import parse
 from ottla_spark.sql.pipelines import output_mode, pipeline_config, pipelines_of, views_used
-from ottla_spark.sql.problems import SqlProblem
+from ottla_spark.sql.sql_errors import SqlProblem
 from ottla_spark.sql.statement_kinds import Declare, Deploy
 from ottla_spark.sql.tables import declared_table
 

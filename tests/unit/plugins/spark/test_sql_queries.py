@@ -7,9 +7,9 @@ from unittest.mock import MagicMock
 import pytest
 
 from ottla_spark.sql import queries
-from ottla_spark.sql.problems import SqlProblem
 from ottla_spark.sql.queries import COLLECTED_ROWS_MAX, Piece, show_all
 from ottla_spark.sql.row_streams import ROWS_PER_BATCH_MAX
+from ottla_spark.sql.sql_errors import SqlProblem
 
 
 def shown(monkeypatch: pytest.MonkeyPatch, count: int, rows_max: int | None) -> tuple[list[Piece], int]:

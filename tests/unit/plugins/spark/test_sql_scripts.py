@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla_spark.sql.problems import ReaderGone, SqlProblem
 from ottla_spark.sql.scripts import run_script
+from ottla_spark.sql.sql_errors import ReaderGone, SqlProblem
 
 
 def closes_after_first(text: str) -> bool:

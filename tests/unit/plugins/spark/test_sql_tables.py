@@ -3,7 +3,7 @@
 import pytest
 
 from ottla_spark.formats.format import Format
-from ottla_spark.sql.problems import SqlProblem
+from ottla_spark.sql.sql_errors import SqlProblem
 from ottla_spark.sql.statement_kinds import Declare
 from ottla_spark.sql.tables import declared_table, topic_table
 

@@ -9,7 +9,7 @@ import pytest
 from ottla_sdk.kafka import broker_probe
 from ottla_spark.sql import connect_rest, topics
 from ottla_spark.sql.connect_rest import CHANGE_TIMEOUT_S, ConnectRest
-from ottla_spark.sql.problems import SqlProblem, UsageProblem
+from ottla_spark.sql.sql_errors import SqlProblem, UsageProblem
 from ottla_spark.sql.topics import Topics
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from ottla_spark.sql import warm_sessions
 from ottla_spark.sql.invocation import Connections
-from ottla_spark.sql.problems import SqlProblem
+from ottla_spark.sql.sql_errors import SqlProblem
 from ottla_spark.sql.warm_sessions import Place, documents, place_of, state_folder
 
 CONNECTIONS = Connections(

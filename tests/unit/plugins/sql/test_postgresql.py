@@ -357,7 +357,7 @@ def test_stored_offsets_fence_a_task_off_that_has_lost_its_partition(database):
 
 
 def test_a_generic_database_gets_updates_and_inserts_instead_of_upserts(database, monkeypatch):
-    monkeypatch.setattr("ottla_sql.sink.statements._UPSERTS", {})
+    monkeypatch.setattr("ottla_sql.sink.compiled_statements._UPSERTS", {})
     database.run("CREATE TABLE t (id int PRIMARY KEY, name text); CREATE TABLE keys (id int PRIMARY KEY)")
     settings = {"insert_mode": "upsert", "pk_mode": "record_value", "pk_fields": "id"}
     with fed_sink(database.url, **settings) as sink:

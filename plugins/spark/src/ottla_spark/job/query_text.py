@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ottla_sdk import Problem
-from ottla_spark.statements import Kind, split, statements, tokens
+from ottla_spark.statement_splitting import Kind, split, statements, tokens
 
 _QUERY_WORDS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE"})
 _CREATES_VIEW = re.compile(r"CREATE( OR REPLACE)? TEMP(ORARY)? VIEW")

@@ -26,10 +26,10 @@ from ottla_spark.formats.sampling import Sample, first_records, latest_records
 from ottla_spark.sql.pipelines import quoted
 from ottla_spark.sql.plain_conditions import PlainConditions, makes_function, plain_conditions
 from ottla_spark.sql.plain_selects import PlainSelect, constants, plain_select
-from ottla_spark.sql.problems import SqlProblem
+from ottla_spark.sql.sql_errors import SqlProblem
 from ottla_spark.sql.tables import Table, topic_table
 from ottla_spark.sql.topics import Topics, matching, meant
-from ottla_spark.statements import tokens
+from ottla_spark.statement_splitting import tokens
 
 SOURCE = "ottla"
 TABLES_MAX = 100

@@ -19,10 +19,10 @@ import typer
 
 from ottla_spark.cluster.session_folder import session_folder
 from ottla_spark.sql.invocation import Connections, Invocation
-from ottla_spark.sql.problems import Interrupted, ReaderGone, SqlProblem, UsageProblem
 from ottla_spark.sql.result_format import ResultFormat
 from ottla_spark.sql.screen import note, write_out
-from ottla_spark.statements import split
+from ottla_spark.sql.sql_errors import Interrupted, ReaderGone, SqlProblem, UsageProblem
+from ottla_spark.statement_splitting import split
 
 if TYPE_CHECKING:
     from ottla_spark.sql.catalog import Catalog

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import httpx
 
 from ottla_sdk.worker_access import BadAccess, WorkerAccess, tls_problem, worker_access
-from ottla_spark.sql.problems import SqlProblem, UsageProblem
+from ottla_spark.sql.sql_errors import SqlProblem, UsageProblem
 
 CONNECT_TIMEOUT_S = 3.0
 READ_TIMEOUT_S = 4.0

@@ -15,9 +15,9 @@ from ottla_spark.sql.catalog import Catalog
 from ottla_spark.sql.checkpoints import default_folder, new_checkpoint, removed
 from ottla_spark.sql.connect_rest import CONFLICT, NOT_FOUND, ConnectRest, Refused, connector_path
 from ottla_spark.sql.pipelines import is_pipeline, pipeline_config, pipelines_of, reads_of, views_used, writes_of
-from ottla_spark.sql.problems import SqlProblem
 from ottla_spark.sql.queries import MODES, check_mode, mode_of
 from ottla_spark.sql.session_names import analyzed_elsewhere, session_settings
+from ottla_spark.sql.sql_errors import SqlProblem
 from ottla_spark.sql.statement_kinds import Deploy
 from ottla_spark.sql.topics import Topics, near_names
 

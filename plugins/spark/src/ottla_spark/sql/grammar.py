@@ -20,7 +20,7 @@ Keywords are read in any case. `CREATE TABLE … USING …` and everything else 
 
 from collections.abc import Mapping, Sequence
 
-from ottla_spark.sql.problems import SqlProblem
+from ottla_spark.sql.sql_errors import SqlProblem
 from ottla_spark.sql.statement_kinds import (
     Declare,
     Deploy,
@@ -39,7 +39,7 @@ from ottla_spark.sql.statement_kinds import (
     ShowTopics,
 )
 from ottla_spark.sql.statement_reader import Reader
-from ottla_spark.statements import Kind, Token, tokens
+from ottla_spark.statement_splitting import Kind, Token, tokens
 
 QUERY_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
 

@@ -19,7 +19,6 @@ from ottla_spark.sql.catalog import Catalog
 from ottla_spark.sql.deployment import Deployment
 from ottla_spark.sql.grammar import made_view, parse
 from ottla_spark.sql.help_text import HELP
-from ottla_spark.sql.problems import Interrupted, SqlProblem
 from ottla_spark.sql.progress import ProgressLine, progress_line
 from ottla_spark.sql.queries import Head, Piece, show_all, show_changes
 from ottla_spark.sql.read_names import read_names
@@ -27,6 +26,7 @@ from ottla_spark.sql.result_format import ResultFormat
 from ottla_spark.sql.results import Results, counted
 from ottla_spark.sql.screen import note, write_out
 from ottla_spark.sql.spark_thread import SparkThread, TimedOut, Work
+from ottla_spark.sql.sql_errors import Interrupted, SqlProblem
 from ottla_spark.sql.statement_kinds import (
     Declare,
     Deploy,

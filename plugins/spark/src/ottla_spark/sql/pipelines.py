@@ -11,10 +11,10 @@ from typing import Any
 
 from ottla_sdk import InvalidConfig
 from ottla_spark.job.connector_configs import SparkPipelineConfig
-from ottla_spark.sql.problems import SqlProblem
+from ottla_spark.sql.sql_errors import SqlProblem
 from ottla_spark.sql.statement_kinds import Deploy, DeployedKind
 from ottla_spark.sql.tables import Table, canonical
-from ottla_spark.statements import Kind, tokens
+from ottla_spark.statement_splitting import Kind, tokens
 
 CONNECTOR_CLASS = "ottla_spark.SparkPipeline"
 SHORT_NAMES = {

@@ -19,7 +19,7 @@ from ottla_spark.datasource.record_filters import (
     PARTITION,
     TIMESTAMP,
 )
-from ottla_spark.statements import Kind, Token, tokens
+from ottla_spark.statement_splitting import Kind, Token, tokens
 
 COLUMNS = {"_PARTITION": PARTITION, "_OFFSET": OFFSET, "_TIMESTAMP": TIMESTAMP}
 ENDS = ("GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "WINDOW", "QUALIFY", "LIMIT", "OFFSET")

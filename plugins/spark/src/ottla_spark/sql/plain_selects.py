@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Message
 
-from ottla_spark.statements import Kind, Token, tokens
+from ottla_spark.statement_splitting import Kind, Token, tokens
 
 ROWS_MAX = 200
 TEXT_MAX = 256 << 10

@@ -14,9 +14,9 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from ottla_spark.sql.catalog import Catalog
 from ottla_spark.sql.completion import begun_word, candidates
-from ottla_spark.sql.problems import Interrupted, InterruptedTwice, SqlProblem
 from ottla_spark.sql.screen import note
-from ottla_spark.statements import is_complete, split
+from ottla_spark.sql.sql_errors import Interrupted, InterruptedTwice, SqlProblem
+from ottla_spark.statement_splitting import is_complete, split
 
 MESSAGE = "ottla> "
 CONTINUATION = "     > "

@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import Row, StructType
 
 from ottla_spark.sql.pipelines import output_mode
-from ottla_spark.sql.problems import SqlProblem
 from ottla_spark.sql.rendering import zone_named
 from ottla_spark.sql.row_streams import RowsLost, row_batches
 from ottla_spark.sql.spark_thread import LOOK_INTERVAL_S, Cancelled, Work
+from ottla_spark.sql.sql_errors import SqlProblem
 
 COLLECTED_ROWS_MAX = 1_000
 """So many rows may be in Java's memory at once."""

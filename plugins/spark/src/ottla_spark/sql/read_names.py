@@ -6,7 +6,7 @@ of several parts, nothing is said: Spark understands the whole statement, second
 
 from collections.abc import Container, Iterable
 
-from ottla_spark.statements import Kind, Token, tokens
+from ottla_spark.statement_splitting import Kind, Token, tokens
 
 CONFIGURED_ELSEWHERE = ("SPARK_CONF_DIR", "SPARK_HOME")
 _READS = ("FROM", "JOIN")

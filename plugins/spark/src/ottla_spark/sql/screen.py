@@ -3,7 +3,7 @@
 import sys
 from contextlib import suppress
 
-from ottla_spark.sql.problems import ReaderGone
+from ottla_spark.sql.sql_errors import ReaderGone
 
 
 def write_out(text: str) -> None:

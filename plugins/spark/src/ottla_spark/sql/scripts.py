@@ -9,11 +9,11 @@ from ottla_spark.sql.deployment import Deployment
 from ottla_spark.sql.grammar import parse
 from ottla_spark.sql.interpreter import Interpreter, StatementOptions
 from ottla_spark.sql.invocation import Connections, Invocation
-from ottla_spark.sql.problems import ReaderGone, SqlProblem
 from ottla_spark.sql.spark_thread import SparkThread
+from ottla_spark.sql.sql_errors import ReaderGone, SqlProblem
 from ottla_spark.sql.statement_kinds import Deploy, DropPipeline, ForSpark
 from ottla_spark.sql.topics import Topics
-from ottla_spark.statements import split
+from ottla_spark.statement_splitting import split
 
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 

@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ottla_spark.messages import in_plain_words
 from ottla_spark.sql.catalog import Catalog
-from ottla_spark.sql.problems import SqlProblem
+from ottla_spark.sql.sql_errors import SqlProblem
 from ottla_spark.sql.tables import Table
-from ottla_spark.statements import Kind, tokens
+from ottla_spark.statement_splitting import Kind, tokens
 
 CATALOG_KEY = "spark.sql.catalogImplementation"
 IN_MEMORY = "in-memory"

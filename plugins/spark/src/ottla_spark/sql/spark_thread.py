@@ -22,16 +22,16 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from ottla_spark.cluster.class_archive import DEFAULT_OPTIONS_KEY, QuickStart, quick_start
 from ottla_spark.cluster.executors import PATIENCE_S, waits_for_executors
 from ottla_spark.cluster.java import require_java
+from ottla_spark.cluster.java_class_archive import DEFAULT_OPTIONS_KEY, QuickStart, quick_start
 from ottla_spark.cluster.session_folder import LOCAL_DIRECTORY_KEY, TEMPORARY_OPTION
 from ottla_spark.session import start_session
 from ottla_spark.sql.interrupted_java_start import descendants, kill_descendants
-from ottla_spark.sql.problems import Interrupted, InterruptedTwice, SqlProblem
 from ottla_spark.sql.progress import Tasks
 from ottla_spark.sql.read_names import may_have_catalogue
 from ottla_spark.sql.screen import note
+from ottla_spark.sql.sql_errors import Interrupted, InterruptedTwice, SqlProblem
 
 APPLICATION = "ottla sql"
 JOB_GROUP = "ottla-sql"

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from ottla_spark.sql.problems import SqlProblem
-from ottla_spark.statements import Kind, Token
+from ottla_spark.sql.sql_errors import SqlProblem
+from ottla_spark.statement_splitting import Kind, Token
 
 
 class Reader:

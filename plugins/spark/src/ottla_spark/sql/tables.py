@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ottla_sdk import InvalidConfig
 from ottla_spark.formats.format import AVRO, Format
 from ottla_spark.job.table_config import TableConfig
-from ottla_spark.sql.problems import SqlProblem
+from ottla_spark.sql.sql_errors import SqlProblem
 from ottla_spark.sql.statement_kinds import Declare
 
 OPTIONS = "options."

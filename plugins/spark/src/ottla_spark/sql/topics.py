@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from ottla_sdk.kafka.broker_probe import problems_of
 from ottla_sdk.kafka.client_settings import ClientRules, ClientSettingError, librdkafka_settings
 from ottla_spark.datasource.described_topics import described
-from ottla_spark.sql.problems import SqlProblem, UsageProblem
+from ottla_spark.sql.sql_errors import SqlProblem, UsageProblem
 
 PORT_DEFAULT = 9092
 ANSWER_TIMEOUT_S = 5.0

@@ -26,11 +26,11 @@ from ottla_spark.cluster.session_folder import session_folder
 from ottla_spark.sql.connect_rest import ConnectRest
 from ottla_spark.sql.invocation import Connections, Invocation
 from ottla_spark.sql.java_output import JavaOutput, kept_off_screen
-from ottla_spark.sql.problems import Interrupted, InterruptedTwice, ReaderGone, SqlProblem
 from ottla_spark.sql.result_format import ResultFormat
 from ottla_spark.sql.screen import note
 from ottla_spark.sql.scripts import EXIT_INTERRUPTED, catalog_of, interpreter_of, run_script
 from ottla_spark.sql.spark_thread import SparkThread, spark_defaults
+from ottla_spark.sql.sql_errors import Interrupted, InterruptedTwice, ReaderGone, SqlProblem
 from ottla_spark.sql.topics import Topics
 from ottla_spark.sql.warm_sessions import INTERRUPT, LENGTH_BYTES, SOCKET, Place, state_folder
 

@@ -28,7 +28,7 @@ from typing import Any
 
 import ottla_spark
 from ottla_spark.sql.invocation import Connections, Invocation
-from ottla_spark.sql.problems import SqlProblem
+from ottla_spark.sql.sql_errors import SqlProblem
 
 LENGTH_BYTES = 4
 INTERRUPT = b"I"

@@ -12,10 +12,10 @@ from sqlalchemy.engine import Engine
 from ottla_sdk import DataError, Schema, SinkRecord, Type
 from ottla_sdk import schema as connect
 from ottla_sql.sink.column_specs import ColumnSpec
+from ottla_sql.sink.compiled_statements import Row, Write, delete_statement, write_statement
 from ottla_sql.sink.config import KAFKA_COLUMNS, PrimaryKeyMode, SqlSinkConfig
 from ottla_sql.sink.key_equality import Same, key_equality
 from ottla_sql.sink.row_plan import Conversion, RowPlan, RowsOf, fields, fields_of_values, key_and_fields
-from ottla_sql.sink.statements import Row, Write, delete_statement, write_statement
 from ottla_sql.sink.tables import TableName, Tables, TargetTable, table_name
 from ottla_sql.sink.values import value_conversion
 

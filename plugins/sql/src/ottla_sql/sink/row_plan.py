@@ -11,8 +11,8 @@ from operator import itemgetter
 from typing import Any
 
 from ottla_sdk import DataError, SinkRecord
+from ottla_sql.sink.compiled_statements import Row, Write
 from ottla_sql.sink.key_equality import Same
-from ottla_sql.sink.statements import Row, Write
 from ottla_sql.sink.values import Convert
 
 RowsOf = Callable[[Sequence[SinkRecord]], list[Row]]

@@ -35,7 +35,7 @@ class Obstacle(Enum):
     OLD_FORMAT = auto()
 
 
-class Usable(NamedTuple):
+class AppendablePrefix(NamedTuple):
     """What may be appended.
 
     Attributes:
@@ -51,7 +51,7 @@ class Usable(NamedTuple):
     base_offset: int = -1
 
 
-def usable_batches(records: memoryview, *, last_epoch: int, leader_epoch: int) -> Usable:
+def usable_batches(records: memoryview, *, last_epoch: int, leader_epoch: int) -> AppendablePrefix:
     """Return how many bytes of whole batches may be appended to a log.
 
     Args:
@@ -65,16 +65,16 @@ def usable_batches(records: memoryview, *, last_epoch: int, leader_epoch: int) -
             _HEAD.unpack_from(records, position) if end - position >= _HEAD.size else (0, 0, -1, MAGIC_V2, 0, 0)
         )
         if magic != MAGIC_V2:
-            return Usable(position, Obstacle.OLD_FORMAT, last_epoch, base_offset)
+            return AppendablePrefix(position, Obstacle.OLD_FORMAT, last_epoch, base_offset)
         size = length + LOG_OVERHEAD_BYTES
         if size < HEADER_SIZE_BYTES or size > end - position:
             break  # damaged, which appending it finds out, or cut off
         if attributes & _NOT_PLAIN:
-            return Usable(position, Obstacle.TRANSACTIONAL, last_epoch, base_offset)
+            return AppendablePrefix(position, Obstacle.TRANSACTIONAL, last_epoch, base_offset)
         if epoch > leader_epoch:
-            return Usable(position, Obstacle.LATER_EPOCH, epoch, base_offset)
+            return AppendablePrefix(position, Obstacle.LATER_EPOCH, epoch, base_offset)
         if epoch < last_epoch:
-            return Usable(position, Obstacle.EARLIER_EPOCH, last_epoch, base_offset)
+            return AppendablePrefix(position, Obstacle.EARLIER_EPOCH, last_epoch, base_offset)
         last_epoch = epoch
         position += size
-    return Usable(end, None, last_epoch)
+    return AppendablePrefix(end, None, last_epoch)

@@ -15,7 +15,7 @@ from ottla_core.wire.messages import MessageCodec
 from ottla_core.wire.response_errors import errors_in
 from ottla_group_coordinator.runtime.relay_stream import RelayStream
 from ottla_group_coordinator.runtime.response_encoding import encode_response
-from ottla_group_coordinator.runtime.response_length import item_count
+from ottla_group_coordinator.runtime.response_item_count import item_count
 from ottla_group_coordinator.runtime.turn import CoordinatorRequest, VerificationGuard
 
 UNANSWERABLE = b""

@@ -6,7 +6,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from ottla_spark.cluster.class_archive import (
+from ottla_spark.cluster.java_class_archive import (
     ARCHIVES_MAX,
     COLLECTOR,
     COMPILER,

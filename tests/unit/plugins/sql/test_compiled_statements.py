@@ -4,8 +4,8 @@ import pytest
 from sqlalchemy import types as sql
 from sqlalchemy.dialects import mssql, mysql, oracle, postgresql, sqlite
 
+from ottla_sql.sink.compiled_statements import delete_statement, write_statement
 from ottla_sql.sink.config import InsertMode
-from ottla_sql.sink.statements import delete_statement, write_statement
 from ottla_sql.sink.tables import TableName, TargetTable
 
 TABLE = TargetTable(TableName("s", "T"), {name: sql.Integer() for name in ("id", "a b", "c:d")}, ["id"])

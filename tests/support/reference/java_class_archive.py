@@ -52,7 +52,7 @@ def options_for_spark() -> str:
 
 def _train_spark(option: str) -> None:
     environment = {**os.environ, "JDK_JAVA_OPTIONS": " ".join(QUICK_START)}
-    command = [sys.executable, "-m", "tests.support.reference.class_archive", option]
+    command = [sys.executable, "-m", "tests.support.reference.java_class_archive", option]
     subprocess.run(
         command,
         env=environment,

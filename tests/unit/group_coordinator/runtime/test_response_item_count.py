@@ -20,7 +20,7 @@ from ottla_core.wire.transaction_responses import (
     FIRST_BATCHED_ADD_PARTITIONS,
     LIST_TRANSACTIONS,
 )
-from ottla_group_coordinator.runtime.response_length import item_count
+from ottla_group_coordinator.runtime.response_item_count import item_count
 
 LISTS = {
     CONSUMER_GROUP_DESCRIBE: ["groups", "members"],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla_spark.statements import Kind, is_complete, split, statements, tokens
+from ottla_spark.statement_splitting import Kind, is_complete, split, statements, tokens
 
 
 def test_statements_end_at_semicolons() -> None:
