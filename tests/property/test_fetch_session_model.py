@@ -18,7 +18,7 @@ from ottla_broker.fetch_reading import FetchTerms, Reading, look, note_told
 from ottla_broker.fetch_sessions import FetchSession, FetchSessionCache
 from ottla_broker.partition import Partition
 from ottla_broker.replica.leader_replica import FollowerContact
-from ottla_core.wire.replica_fetch_request import PartitionAsked
+from ottla_core.wire.replica_fetch_request import PartitionFetch
 from tests.support.broker.readable_partitions import (
     BROKER,
     FOLLOWER,
@@ -153,7 +153,7 @@ class FetchSessionModel(RuleBasedStateMachine):
     def the_reader_asks_for_a_partition(self, index: int, offset: int, epoch: bool) -> None:
         self.ask(asked(index, offset, leader_epoch=self.epoch if epoch else -1))
 
-    def ask(self, wanted: PartitionAsked) -> None:
+    def ask(self, wanted: PartitionFetch) -> None:
         self.wanted[wanted.partition] = wanted
         self.session.ask(TOPIC, wanted)
 

@@ -25,7 +25,7 @@ from ottla_core.wire.replica_fetch_request import (
     FETCH_VERSION,
     OLDEST_VERSION,
     FetchLimits,
-    PartitionAsked,
+    PartitionFetch,
     ReplicaFetchRequestWriter,
 )
 from ottla_core.wire.replica_fetch_response import PIECE_BYTES_MIN, PartitionFetched, ReplicaFetchResponseReader
@@ -34,7 +34,7 @@ int32s = st.integers(-(2**31), 2**31 - 1).map(i32)
 broker_ids = int32s.map(BrokerId)
 int64s = st.integers(-(2**63), 2**63 - 1).map(i64)
 topic_ids = st.uuids().filter(lambda topic_id: topic_id.int != 0)  # kio reads that one as None
-asked_partitions = st.builds(PartitionAsked, int32s, int32s, int64s, int32s, int64s, int32s)
+asked_partitions = st.builds(PartitionFetch, int32s, int32s, int64s, int32s, int64s, int32s)
 NO_DIVERGENCE = fetch_response.EpochEndOffset()
 asked_topics = st.dictionaries(topic_ids, st.lists(asked_partitions, max_size=3), max_size=3)
 forgotten_topics = st.dictionaries(topic_ids, st.lists(int32s, max_size=3), max_size=3)
@@ -42,7 +42,7 @@ forgotten_topics = st.dictionaries(topic_ids, st.lists(int32s, max_size=3), max_
 
 @given(asked_topics, forgotten_topics, int32s, st.tuples(int32s, int32s), int64s)
 def test_a_follower_s_request_is_what_kio_reads(
-    asked: dict[UUID, list[PartitionAsked]],
+    asked: dict[UUID, list[PartitionFetch]],
     forgotten: dict[UUID, list[int]],
     correlation_id: int,
     session: tuple[int, int],
@@ -67,7 +67,7 @@ def test_a_follower_s_request_is_what_kio_reads(
     assert message.rack_id == ""
     found = {
         topic.topic_id: [
-            PartitionAsked(
+            PartitionFetch(
                 partition.partition,
                 partition.current_leader_epoch,
                 partition.fetch_offset,
@@ -85,7 +85,7 @@ def test_a_follower_s_request_is_what_kio_reads(
 
 @given(asked_topics, forgotten_topics, st.tuples(int32s, int32s), st.integers(OLDEST_VERSION, FETCH_VERSION))
 def test_a_consumer_s_request_of_any_version_is_what_kio_reads(
-    asked: dict[UUID, list[PartitionAsked]], forgotten: dict[UUID, list[int]], session: tuple[int, int], version: int
+    asked: dict[UUID, list[PartitionFetch]], forgotten: dict[UUID, list[int]], session: tuple[int, int], version: int
 ) -> None:
     writer = ReplicaFetchRequestWriter("link", -1, FetchLimits(500, 1, 10_000_000))
     body = memoryview(bytes(writer.body(-1, session, asked, forgotten, version=version)))

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from ottla_broker.log.files.log_disposal import LogDisposal
-from ottla_broker.log.store.log_duties import LogSettings
+from ottla_broker.log.store.log_duties import LogStoreSettings
 from ottla_broker.log.store.log_store import LogStore
 from ottla_core.clock import SystemClock
 from ottla_core.throttle_config import UNLIMITED
@@ -49,7 +49,7 @@ async def store_in(
         cluster_id=cluster_id,
         config_for=lambda _: config,
         clock=RecordsClock(later_ms),
-        settings=LogSettings(**settings),
+        settings=LogStoreSettings(**settings),
         move_rate=move_rate,
     )
     try:

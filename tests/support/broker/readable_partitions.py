@@ -13,7 +13,7 @@ from ottla_core.cluster.state.model import PartitionState
 from ottla_core.errors import UnknownTopicOrPartition
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
-from ottla_core.wire.replica_fetch_request import PartitionAsked
+from ottla_core.wire.replica_fetch_request import PartitionFetch
 from tests.support.broker.partition_logs import NOW_MS, batch_of, open_log
 
 TOPIC = "flights"
@@ -117,12 +117,12 @@ def asked(
     last_fetched_epoch: int = -1,
     log_start_offset: int = -1,
     max_bytes: int = PLENTY_BYTES,
-) -> PartitionAsked:
+) -> PartitionFetch:
     """What a reader asks of one partition."""
-    return PartitionAsked(index, leader_epoch, offset, last_fetched_epoch, log_start_offset, max_bytes)
+    return PartitionFetch(index, leader_epoch, offset, last_fetched_epoch, log_start_offset, max_bytes)
 
 
-def session_of(*partitions: PartitionAsked, follower: FollowerContact | None = None) -> FetchSession:
+def session_of(*partitions: PartitionFetch, follower: FollowerContact | None = None) -> FetchSession:
     """A session that no cache keeps yet."""
     session = FetchSession(follower=follower, uses_topic_ids=False)
     for partition in partitions:

@@ -8,7 +8,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 from ottla_broker.config import BrokerConfig
-from ottla_broker.log.store.log_duties import LogSettings
+from ottla_broker.log.store.log_duties import LogStoreSettings
 from ottla_broker.log.store.log_store import LogStore
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
@@ -152,7 +152,7 @@ async def open_store(directories: list[Path]) -> LogStore:
         cluster_id="test",
         config_for=lambda _topic: TopicConfig(),
         clock=SystemClock(),
-        settings=LogSettings(),
+        settings=LogStoreSettings(),
     )
 
 

@@ -35,7 +35,7 @@ _REPLICA_STATE_TAG = 1
 _NO_RACK = b"\x01"
 
 
-class PartitionAsked(NamedTuple):
+class PartitionFetch(NamedTuple):
     """From where one partition is fetched, and how much of it.
 
     Attributes:
@@ -85,7 +85,7 @@ class ReplicaFetchRequestWriter:
         correlation_id: int,
         replica_epoch: int,
         session: tuple[int, int],
-        asked: Mapping[UUID, Collection[PartitionAsked]],
+        asked: Mapping[UUID, Collection[PartitionFetch]],
         forgotten: Mapping[UUID, Collection[int]],
     ) -> bytes:
         """Return a whole frame.
@@ -107,7 +107,7 @@ class ReplicaFetchRequestWriter:
         self,
         replica_epoch: int,
         session: tuple[int, int],
-        asked: Mapping[UUID, Collection[PartitionAsked]],
+        asked: Mapping[UUID, Collection[PartitionFetch]],
         forgotten: Mapping[UUID, Collection[int]],
         *,
         version: int = FETCH_VERSION,

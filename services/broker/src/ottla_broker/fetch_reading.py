@@ -26,7 +26,7 @@ from ottla_broker.replica.longest_log import LogReach
 from ottla_broker.replication.doubtful_log import check_may_be_followed_by, heard_of_log
 from ottla_core.errors import KafkaError, OffsetOutOfRange
 from ottla_core.wire.fetch_response import NO_PREFERRED_REPLICA, PartitionFetched
-from ottla_core.wire.replica_fetch_request import PartitionAsked
+from ottla_core.wire.replica_fetch_request import PartitionFetch
 
 NO_EPOCH = -1
 LOOKS_MAX: Final = 10_000
@@ -220,7 +220,7 @@ def _look_at(
         return Found(wanted, None, outcome, True)
 
 
-def _note_reach(asked: PartitionAsked, named: Named, follower: FollowerContact, source: PartitionSource) -> None:
+def _note_reach(asked: PartitionFetch, named: Named, follower: FollowerContact, source: PartitionSource) -> None:
     """Have a replica that does not lead yet know how far the log of a follower reaches, which is all it needs."""
     with suppress(KafkaError):
         partition = source.replica_of(named, asked.partition)

@@ -28,7 +28,7 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.partition import Partition
 from ottla_broker.replica.leader_replica import FollowerContact
 from ottla_core.errors import KafkaError
-from ottla_core.wire.replica_fetch_request import PartitionAsked
+from ottla_core.wire.replica_fetch_request import PartitionFetch
 
 NO_SESSION: Final = 0
 FETCH_SESSION_ID_MAX: Final = 2**31 - 1
@@ -106,7 +106,7 @@ class SessionPartition:
         "watched",
     )  # fmt: skip
 
-    def __init__(self, named: Named, asked: PartitionAsked) -> None:
+    def __init__(self, named: Named, asked: PartitionFetch) -> None:
         self.named = named
         self.asked = asked
         self.is_unrecorded = True
@@ -198,7 +198,7 @@ class FetchSession:
     def __iter__(self) -> Iterator[SessionPartition]:
         return (partition for of_topic in self.partitions.values() for partition in of_topic.values())
 
-    def ask(self, named: Named, asked: PartitionAsked) -> None:
+    def ask(self, named: Named, asked: PartitionFetch) -> None:
         """Add a partition, or change what the reader wants of it."""
         of_topic = self.partitions.get(named)
         if of_topic is None:

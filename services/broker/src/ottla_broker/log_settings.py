@@ -4,13 +4,13 @@ from ottla_broker.config import BrokerConfig
 from ottla_broker.file_shares import share_files
 from ottla_broker.log.cleaning.cleaner import CleanerSettings
 from ottla_broker.log.partition.log_compaction import RoundLimits
-from ottla_broker.log.store.log_duties import LogSettings
+from ottla_broker.log.store.log_duties import LogStoreSettings
 from ottla_core.lifecycle import open_files_limit
 
 
-def log_settings(config: BrokerConfig) -> LogSettings:
+def log_settings(config: BrokerConfig) -> LogStoreSettings:
     """Return how logs are kept, as the broker's settings say."""
-    return LogSettings(
+    return LogStoreSettings(
         retention_check_interval_ms=config.log_retention_check_interval_ms,
         flush_check_interval_ms=config.log_flush_scheduler_interval_ms,
         recovery_point_checkpoint_interval_ms=config.log_flush_offset_checkpoint_interval_ms,

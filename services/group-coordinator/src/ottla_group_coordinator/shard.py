@@ -42,7 +42,7 @@ from ottla_group_coordinator.handlers import (
     write_txn_markers,
 )
 from ottla_group_coordinator.offsets import expiry, transactions
-from ottla_group_coordinator.offsets.loading import replay_offset_commit
+from ottla_group_coordinator.offsets.offset_replay import replay_offset_commit
 from ottla_group_coordinator.records import GroupMetadataKey, OffsetCommitKey
 from ottla_group_coordinator.runtime.turn import CoordinatorRecord, TransactionProducer, Turn
 from ottla_group_coordinator.settings import GroupSettings

@@ -18,7 +18,7 @@ from ottla_broker.replication.fetch_plan import (
 )
 from ottla_core.cluster.state.model import PartitionState
 from ottla_core.topic_partition import TopicPartition
-from ottla_core.wire.replica_fetch_request import PartitionAsked
+from ottla_core.wire.replica_fetch_request import PartitionFetch
 
 TOPIC = UUID(int=7)
 BYTES_MAX = 1000
@@ -90,7 +90,7 @@ def test_the_first_fetch_names_every_partition_and_opens_a_session(plan: FetchPl
     planned = plan.next_fetch(0)
     assert planned == PlannedFetch(
         (0, 0),
-        {TOPIC: [PartitionAsked(0, 4, 17, 3, 0, BYTES_MAX), PartitionAsked(1, 4, 0, 3, 0, BYTES_MAX)]},
+        {TOPIC: [PartitionFetch(0, 4, 17, 3, 0, BYTES_MAX), PartitionFetch(1, 4, 0, 3, 0, BYTES_MAX)]},
         {},
     )
 
@@ -101,7 +101,7 @@ def test_in_a_session_only_what_has_moved_is_named(plan: FetchPlan) -> None:
     begin_session(plan)
     grow(moving, plan, 5)
     planned = plan.next_fetch(0)
-    assert planned == PlannedFetch((SESSION, 1), {TOPIC: [PartitionAsked(0, 4, 5, 3, 0, BYTES_MAX)]}, {})
+    assert planned == PlannedFetch((SESSION, 1), {TOPIC: [PartitionFetch(0, 4, 5, 3, 0, BYTES_MAX)]}, {})
 
 
 def test_when_nothing_has_moved_a_session_s_fetch_names_nothing(plan: FetchPlan) -> None:
@@ -130,7 +130,7 @@ def test_when_nothing_is_left_in_the_session_nothing_is_asked(plan: FetchPlan) -
     assert plan.next_fetch(0) is None
     plan.follow(partition(1))
     assert plan.next_fetch(0) == PlannedFetch(
-        (SESSION, 1), {TOPIC: [PartitionAsked(1, 4, 0, 3, 0, BYTES_MAX)]}, {TOPIC: [0]}
+        (SESSION, 1), {TOPIC: [PartitionFetch(1, 4, 0, 3, 0, BYTES_MAX)]}, {TOPIC: [0]}
     )
 
 
@@ -188,7 +188,7 @@ def test_a_new_leader_epoch_has_a_partition_asked_for_anew_and_ends_its_pause(pl
     plan.failed(former, 0)
     cast("FakePartition", former.partition).elect(5)
     assert plan.follow(former.partition)
-    assert plan.next_fetch(1) == PlannedFetch((SESSION, 1), {TOPIC: [PartitionAsked(0, 5, 0, 3, 0, BYTES_MAX)]}, {})
+    assert plan.next_fetch(1) == PlannedFetch((SESSION, 1), {TOPIC: [PartitionFetch(0, 5, 0, 3, 0, BYTES_MAX)]}, {})
     plan.answered(SESSION)
     assert plan.next_fetch(10 * FIRST_PAUSE_MS) == PlannedFetch((SESSION, 2), {}, {})  # the old pause is void
 

@@ -10,9 +10,9 @@ import msgspec
 from jsonschema.validators import validator_for
 from pydantic import BeforeValidator
 
+from ottla_schema_registry.json_schema.connect_schema_of_json import JsonDocument, document, to_connect
 from ottla_schema_registry.json_schema.conventions import JsonRules
-from ottla_schema_registry.json_schema.json_to_schema import JsonDocument, document, to_connect
-from ottla_schema_registry.json_schema.schema_to_json import to_json_schema
+from ottla_schema_registry.json_schema.json_schema_of_connect import to_json_schema
 from ottla_schema_registry.json_schema.values import holds_decimals, value_reader, value_writer
 from ottla_schema_registry.registry.client import RegisteredSchema
 from ottla_schema_registry.registry.config import RegistryConfig

@@ -39,7 +39,7 @@ from ottla_core.kafka_uuid import ZERO_UUID
 from ottla_core.observe.request_errors import count_error, count_errors
 from ottla_core.throttle_config import UNLIMITED
 from ottla_core.wire.fetch_response import PartitionFetched, encode_fetch_response
-from ottla_core.wire.replica_fetch_request import PartitionAsked
+from ottla_core.wire.replica_fetch_request import PartitionFetch
 
 FETCH_KEY = 1
 FIRST_VERSION_WITH_LOG_START_OFFSET = 5
@@ -234,7 +234,7 @@ def _ask(session: FetchSession, message: Any, version: int) -> None:
         for wanted in topic.partitions:
             session.ask(
                 named,
-                PartitionAsked(
+                PartitionFetch(
                     wanted.partition,
                     wanted.current_leader_epoch if version >= FIRST_VERSION_WITH_EPOCH else NOT_GIVEN,
                     wanted.fetch_offset,

@@ -21,7 +21,7 @@ from kio.schema.errors import ErrorCode
 
 from ottla_broker.replica.follower_replica import NO_BYTES, FetchPosition
 from ottla_core.topic_partition import TopicPartition
-from ottla_core.wire.replica_fetch_request import FIRST_EPOCH, NO_SESSION, PartitionAsked
+from ottla_core.wire.replica_fetch_request import FIRST_EPOCH, NO_SESSION, PartitionFetch
 
 PartitionKey = tuple[UUID, int]
 """Topic id and index."""
@@ -67,7 +67,7 @@ class FollowedPartition(Generic[Fetched]):
 
     partition: Fetched
     leader_epoch: int
-    asked: PartitionAsked | None = None
+    asked: PartitionFetch | None = None
     end_offset: int = 0
     lags: bool = True
     failures: int = 0
@@ -85,7 +85,7 @@ class PlannedFetch(NamedTuple):
     """A request: the session's id and epoch, and partitions by topic id."""
 
     session: tuple[int, int]
-    asked: dict[UUID, list[PartitionAsked]]
+    asked: dict[UUID, list[PartitionFetch]]
     forgotten: dict[UUID, list[int]]
 
 
@@ -200,7 +200,7 @@ class FetchPlan(Generic[Fetched]):
         self._hold_back_throttled(now_ms)
         if not self._in_session and not self._changed:
             return None
-        asked: dict[UUID, list[PartitionAsked]] = {}
+        asked: dict[UUID, list[PartitionFetch]] = {}
         for (topic_id, _), followed in self._changed.items():
             asked.setdefault(topic_id, []).append(self._ask(followed))
         self._changed.clear()
@@ -217,12 +217,12 @@ class FetchPlan(Generic[Fetched]):
         """Return when a pause ends, or None."""
         return self._paused[0][0] if self._paused else None
 
-    def _ask(self, followed: FollowedPartition[Fetched]) -> PartitionAsked:
+    def _ask(self, followed: FollowedPartition[Fetched]) -> PartitionFetch:
         partition = followed.partition
         position = partition.fetch_position()
         if followed.asked is None:
             self._in_session += 1
-        followed.asked = asked = PartitionAsked(
+        followed.asked = asked = PartitionFetch(
             partition.topic_partition.partition,
             position.leader_epoch,
             position.offset,

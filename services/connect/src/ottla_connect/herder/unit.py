@@ -41,7 +41,7 @@ TRACE_LINES_MAX = 40
 log = structlog.get_logger("unit")
 
 
-class UnitEvents(Protocol):
+class UnitListener(Protocol):
     """What a unit tells its worker."""
 
     def greetings(self, unit: "Unit") -> Iterable[Message]:
@@ -77,7 +77,7 @@ class Unit:
         *,
         worker: WorkerConfig,
         host: ProcessHost,
-        events: UnitEvents,
+        events: UnitListener,
     ) -> None:
         self.id = unit
         self.version = ""

@@ -6,7 +6,7 @@ Source: `OffsetMetadataManager.replay` and `replayEndTransactionMarker` in Kafka
 """
 
 from ottla_core.wire.control_records import TransactionMarker
-from ottla_group_coordinator.offsets.loading import replay_pending_offset
+from ottla_group_coordinator.offsets.offset_replay import replay_pending_offset
 from ottla_group_coordinator.records import OffsetCommitKey, OffsetCommitValue
 from ottla_group_coordinator.runtime.turn import CoordinatorRecord, TransactionProducer, Turn
 from ottla_group_coordinator.shard_state import ShardState

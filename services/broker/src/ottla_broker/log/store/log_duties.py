@@ -32,7 +32,7 @@ _LOGS_PER_TURN: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class LogSettings:
+class LogStoreSettings:
     """Intervals and limits of a log store; names and defaults follow Kafka's broker settings.
 
     Attributes:
@@ -62,7 +62,7 @@ class LogDuties:
     """The recurring duties of one log store."""
 
     def __init__(
-        self, store: DirectoriesAndLogs, checkpoints: DirectoryCheckpoints, clock: Clock, settings: LogSettings
+        self, store: DirectoriesAndLogs, checkpoints: DirectoryCheckpoints, clock: Clock, settings: LogStoreSettings
     ) -> None:
         self._store = store
         self._checkpoints = checkpoints

@@ -36,7 +36,7 @@ from ottla_broker.log.moves.log_moves import FutureLogDescription, LogMoves
 from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_broker.log.partition.truncation import TruncationContext
 from ottla_broker.log.segments.segment_file import OpenFiles
-from ottla_broker.log.store.log_duties import LogDuties, LogSettings
+from ottla_broker.log.store.log_duties import LogDuties, LogStoreSettings
 from ottla_broker.log.store.store_loading import ConfigFor, LogOpeningSettings
 from ottla_broker.log.store.threaded_background import ThreadedBackground
 from ottla_core.clock import Clock
@@ -80,7 +80,7 @@ class LogStore:
     """
 
     def __init__(
-        self, directories: LogDirectories, clock: Clock, settings: LogSettings, move_rate: Callable[[], int]
+        self, directories: LogDirectories, clock: Clock, settings: LogStoreSettings, move_rate: Callable[[], int]
     ) -> None:
         self.directories = directories
         self._clock = clock
@@ -113,7 +113,7 @@ class LogStore:
         cluster_id: str,
         config_for: ConfigFor,
         clock: Clock,
-        settings: LogSettings,
+        settings: LogStoreSettings,
         move_rate: Callable[[], int] = lambda: UNLIMITED,
     ) -> "LogStore":
         """Take over the log directories and load every log in them.
@@ -141,7 +141,7 @@ class LogStore:
         *,
         config_for: ConfigFor,
         clock: Clock,
-        settings: LogSettings,
+        settings: LogStoreSettings,
         move_rate: Callable[[], int] = lambda: UNLIMITED,
     ) -> "LogStore":
         """Load every log in directories that were taken over; those are let go if that fails.

@@ -19,7 +19,7 @@ from ottla_broker.log.loading.log_loading import LoadRequest
 from ottla_broker.log.loading.lost_records import forget_lost_from
 from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_broker.log.segments.segment_file import OpenFiles
-from ottla_broker.log.store.log_duties import LogSettings
+from ottla_broker.log.store.log_duties import LogStoreSettings
 from ottla_core.clock import Clock
 from ottla_core.cluster.state.model import NO_EPOCH
 from ottla_core.topic_config import TopicConfig
@@ -37,7 +37,7 @@ class LogOpeningSettings:
     """What all logs of a store are opened with."""
 
     clock: Clock
-    settings: LogSettings
+    settings: LogStoreSettings
     open_files: OpenFiles
     background: Background
     storage_problems: StorageProblems
