@@ -23,7 +23,7 @@ from tests.upgrade.rolling_cluster import PARTITIONS, STEADY_TOPIC, RollingClust
 pytestmark = pytest.mark.slow
 
 LINE_INTERVAL_S = 0.02
-COPIED_DEADLINE_S = 60.0
+COPIED_DEADLINE_S = 240.0
 MIRRORED = f"here.{STEADY_TOPIC}"
 
 
