@@ -50,26 +50,43 @@ class Read:
     decode: "SchemaDecoder | None"
 
 
-def read_messages(kit: ClusterKit, topic: str, partitions: int, query: MessageQuery, wanted: int) -> Read:
+def read_messages(
+    kit: ClusterKit,
+    topic: str,
+    partitions: int,
+    query: MessageQuery,
+    wanted: int,
+    *,
+    kept_bytes_max: int = KEPT_BYTES_MAX,
+    at_once: int = OFFSETS_AT_ONCE,
+) -> Read:
     """Return what a query asks for; in a thread.
+
+    Args:
+        kit: the user's connections.
+        topic: that is read.
+        partitions: how many it has.
+        query: what is asked for.
+        wanted: messages, at most.
+        kept_bytes_max: of keys and values, a single message aside.
+        at_once: offsets that are looked at first.
 
     Raises:
         OperationError: the cluster does not answer, or refuses.
         BadSearch: the search cannot be read.
     """
     decode = decoder(kit)
-    to_json = parsed_json if decode is None else _json_of(decode)
-    matches = search(query.words, query.where, to_json) if query.words else None
+    matches = search(query.words, query.where, to_json_by(decode)) if query.words else None
     chosen = range(partitions) if query.partition is None else [query.partition]
     logs = _logs(kit, topic, list(chosen))
     place = clamped(query.place, logs) if query.place is not None else _first_place(kit, topic, logs, query)
     bounds = Bounds(
         wanted=wanted,
         records_max=SEARCHED_RECORDS_MAX,
-        kept_bytes_max=KEPT_BYTES_MAX,
+        kept_bytes_max=kept_bytes_max,
         bytes_max=SEARCHED_BYTES_MAX,
         within_s=WITHIN_S,
-        block=max(1, min(wanted, OFFSETS_AT_ONCE // max(1, len(logs)))),
+        block=max(1, min(wanted, at_once // max(1, len(logs)))),
     )
     looked = look(kit.config, topic, logs, place, bounds, newest_first=query.newest_first, matches=matches)
     return Read(looked, logs, decode)
@@ -126,12 +143,25 @@ def decoder(kit: ClusterKit) -> SchemaDecoder | None:
     return None if codec is None else SchemaDecoder(codec)
 
 
-def _json_of(decode: Decode) -> Callable[[bytes], Any]:
+def to_json_by(decode: Decode | None) -> Callable[[bytes], Any]:
+    """Return what makes JSON of a value for a search, by its schema if it has one."""
+    if decode is None:
+        return parsed_json
+
     def to_json(data: bytes) -> Any:
         decoded = decode(data)
         return parsed_json(data) if decoded is NOT_DECODED else decoded
 
     return to_json
+
+
+def ends_of(kit: ClusterKit, topic: str, partitions: list[int]) -> dict[int, int]:
+    """Return where partitions' logs end; in a thread.
+
+    Raises:
+        OperationError: the cluster does not answer, or refuses.
+    """
+    return {partition: end for partition, (_, end) in _logs(kit, topic, partitions).items()}
 
 
 def _logs(kit: ClusterKit, topic: str, partitions: list[int]) -> dict[int, tuple[int, int]]:

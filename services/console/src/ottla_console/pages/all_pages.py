@@ -16,6 +16,7 @@ from ottla_console.pages import (
     publish,
     sign_in,
     topic,
+    topic_query,
     topic_settings,
     topics,
 )
@@ -45,6 +46,7 @@ VIEWS: Final[Sequence[View]] = (
     *topic.VIEWS,
     *topic_settings.VIEWS,
     *messages.VIEWS,
+    *topic_query.VIEWS,
     *publish.VIEWS,
     *groups.VIEWS,
     *group.VIEWS,

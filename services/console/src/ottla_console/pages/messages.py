@@ -92,7 +92,7 @@ async def download(visit: Visit) -> Response:
         "x-ottla-looked-at": str(read.looked.seen),
         "x-ottla-offsets-left": str(read.looked.remaining),
     }
-    return _file(content, f"{row.name}.{format_}", kind, headers)
+    return file_to_keep(content, f"{row.name}.{format_}", kind, headers)
 
 
 async def message(visit: Visit) -> Response:
@@ -114,7 +114,9 @@ async def field(visit: Visit) -> Response:
     content = record.key if name == "key" else record.value
     if content is None:
         raise NotFound(f"the message has no {name}: it is null")
-    return _file(content, f"{row.name}-{record.partition}-{record.offset}.{name}", "application/octet-stream", {})
+    return file_to_keep(
+        content, f"{row.name}-{record.partition}-{record.offset}.{name}", "application/octet-stream", {}
+    )
 
 
 async def _read(visit: Visit, row: TopicRow, query: MessageQuery, wanted: int) -> Read:
@@ -146,7 +148,7 @@ def _download_address(visit: Visit, row: TopicRow, query: MessageQuery, format_:
     return f"{address}?{urlencode(given)}" if given else address
 
 
-def _file(content: bytes, name: str, kind: str, headers: dict[str, str]) -> Response:
+def file_to_keep(content: bytes, name: str, kind: str, headers: dict[str, str]) -> Response:
     """Return a file to keep; topics' names have no characters that a header could not hold."""
     kept = "".join(each if each.isalnum() or each in "._-" else "_" for each in name if each.isascii())
     disposition = {"content-disposition": f'attachment; filename="{kept}"', "cache-control": "no-store"}

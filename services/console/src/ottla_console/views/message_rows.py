@@ -73,9 +73,9 @@ def csv_table(records: Iterable[Record], decode: Decode | None) -> bytes:
     writer = csv.writer(sheet)
     writer.writerow(COLUMNS)
     for record in records:
-        headers = [[name, _cell_text(value, None)] for name, value in record.headers]
-        cells = [_cell_text(record.key, decode), _cell_text(record.value, decode), json.dumps(headers)]
-        writer.writerow([record.partition, record.offset, record.timestamp, *map(_harmless, cells)])
+        headers = [[name, field_text(value, None) or ""] for name, value in record.headers]
+        cells = [field_text(record.key, decode) or "", field_text(record.value, decode) or "", json.dumps(headers)]
+        writer.writerow([record.partition, record.offset, record.timestamp, *map(harmless, cells)])
     return sheet.getvalue().encode(errors="backslashreplace")
 
 
@@ -89,9 +89,10 @@ def _line(record: Record, decode: Decode | None) -> bytes:
     return json.dumps(document, default=str).encode() + b"\n"
 
 
-def _cell_text(data: bytes | None, decode: Decode | None) -> str:
+def field_text(data: bytes | None, decode: Decode | None) -> str | None:
+    """Return a key or a value as text: JSON where it has a schema, base64 where it is no text; None for null."""
     if data is None:
-        return ""
+        return None
     value = NOT_DECODED if decode is None else decode(data)
     if value is not NOT_DECODED:
         return json.dumps(value, ensure_ascii=False, default=str)
@@ -101,5 +102,6 @@ def _cell_text(data: bytes | None, decode: Decode | None) -> str:
         return base64.b64encode(data).decode()
 
 
-def _harmless(cell: str) -> str:
+def harmless(cell: str) -> str:
+    """Return a cell that no spreadsheet takes for a formula."""
     return f"'{cell}" if cell.startswith(STEERS_A_SHEET) else cell
