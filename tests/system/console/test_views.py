@@ -22,6 +22,7 @@ VIEWS = {
     "messages": "/topics/looked-at/messages",
     "message": "/topics/looked-at/messages/0/0",
     "publish": "/topics/looked-at/publish?copy=0:0",
+    "tail": "/topics/looked-at/tail",
     "sql": "/topics/looked-at/sql?q=SELECT value, octet_length(value::BLOB) AS n, flight FROM records",
     "groups": "/groups",
     "group": "/groups/looked-at",

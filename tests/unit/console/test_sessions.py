@@ -53,3 +53,13 @@ def test_who_signs_out_is_gone_and_passwords_are_shown_nowhere() -> None:
     ended = known.sign_out(signed_in)
     assert known.find(signed_in, 0.0) is None
     assert "her secret" not in repr(ended)
+
+
+def test_to_ask_whether_a_session_goes_on_does_not_use_it() -> None:
+    known = sessions()
+    first = known.sign_in(None, "prod", ANN, 0.0)
+    for at_s in range(0, 61, 20):
+        assert known.goes_on(first, float(at_s))
+    assert not known.goes_on(first, 61.0)
+    assert not known.goes_on("another", 0.0)
+    assert not known.goes_on(None, 0.0)

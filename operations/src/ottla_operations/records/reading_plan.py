@@ -18,6 +18,9 @@ Spans = Mapping[int, tuple[int, int]]
 """By partition the first offset, and the one behind the last."""
 
 NO_TIME: Final = -1
+BEHIND_MAX: Final = 10_000
+"""Offsets of a partition by which a reading of what arrives may be behind."""
+RESUMED_BEFORE_END: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,17 @@ def picked(place: Place, spans: Spans, found: Sequence[Record], wanted: int, *, 
         elif shown:
             following[partition] = _number(records[shown - 1].offset) + (0 if newest_first else 1)
     return Picked(taken, following)
+
+
+def resumed(place: Place, ends: Place) -> tuple[dict[int, int], int]:
+    """Return where a reading goes on, given the ends of logs as far as they are known, and what it passes over."""
+    following = {}
+    passed_over = 0
+    for partition, offset in place.items():
+        behind = ends.get(partition, offset) - offset
+        following[partition] = offset + max(0, behind - RESUMED_BEFORE_END) if behind > BEHIND_MAX else offset
+        passed_over += following[partition] - offset
+    return following, passed_over
 
 
 def _merged(by_partition: Mapping[int, Sequence[Record]], sign: int) -> Iterator[Record]:

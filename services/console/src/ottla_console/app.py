@@ -19,6 +19,7 @@ from ottla_console.access.notices import Notices
 from ottla_console.access.request_origin import allowed_hosts
 from ottla_console.access.sessions import Sessions
 from ottla_console.clusters.bounded_threads import BoundedThreads
+from ottla_console.clusters.topic_tail import Tails
 from ottla_console.clusters.watches import Watches
 from ottla_console.config.console_config import PROGRAM, ConsoleConfig
 from ottla_console.console_metrics import serve_metrics
@@ -67,6 +68,8 @@ async def run_console(config: ConsoleConfig, stop: asyncio.Event) -> None:
         closing.callback(audit.close)
         rest = RestServer(config.listeners, config.tls)
         closing.push_async_callback(rest.close)
+        tails = Tails()
+        closing.callback(tails.ending.set)  # before the listeners close, which wait for answers under way
         counts = RequestCounts()
         files = static_files()
         console = Console(
@@ -78,6 +81,7 @@ async def run_console(config: ConsoleConfig, stop: asyncio.Event) -> None:
             tokens=FormTokens(),
             notices=Notices(),
             actions=Actions(audit, read_only=config.read_only),
+            tails=tails,
             cookie=SECURE_COOKIE if config.is_secure else SESSION_COOKIE,
             is_secure=config.is_secure,
         )

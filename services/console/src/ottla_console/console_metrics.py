@@ -22,6 +22,7 @@ def serve_metrics(settings: MetricsSettings, console: Console, counts: RequestCo
     metrics.show_value("ottla_console_requests_refused_total", lambda: counts.refused)
     metrics.show_value("ottla_console_sessions", lambda: len(console.sessions))
     metrics.show_value("ottla_console_watches", lambda: len(console.watches))
+    metrics.show_value("ottla_console_tails", lambda: console.tails.open)
     metrics.show_value("ottla_console_questions", lambda: console.threads.under_way)
     metrics.show_value("ottla_console_questions_refused_total", lambda: console.threads.refused)
     metrics.show("ottla_console_actions_total", counted("outcome", audit.outcomes))

@@ -4,7 +4,15 @@ import random
 
 import pytest
 
-from ottla_operations.records.reading_plan import clamped, next_spans, picked, remaining
+from ottla_operations.records.reading_plan import (
+    BEHIND_MAX,
+    RESUMED_BEFORE_END,
+    clamped,
+    next_spans,
+    picked,
+    remaining,
+    resumed,
+)
 from ottla_operations.records.record_line import Record
 
 
@@ -64,3 +72,11 @@ def test_going_on_from_place_to_place_shows_everything_once(seed: int, newest_fi
 def is_within(each: Record, spans: object) -> bool:
     span = spans.get(each.partition)  # type: ignore[attr-defined]
     return span is not None and span[0] <= each.offset < span[1]
+
+
+def test_a_reading_of_what_arrives_that_is_too_far_behind_goes_on_shortly_before_the_end() -> None:
+    place = {0: 100, 1: 100, 2: 100}
+    ends = {0: 100 + BEHIND_MAX, 1: 101 + BEHIND_MAX}
+    following, passed_over = resumed(place, ends)
+    assert following == {0: 100, 1: 101 + BEHIND_MAX - RESUMED_BEFORE_END, 2: 100}
+    assert passed_over == 1 + BEHIND_MAX - RESUMED_BEFORE_END

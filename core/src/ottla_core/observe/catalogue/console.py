@@ -16,6 +16,7 @@ CONSOLE: Final[tuple[MetricDefinition, ...]] = (
     ),
     _console.gauge("ottla_console_sessions", "Users who are signed in; those who are just gone count for a while."),
     _console.gauge("ottla_console_watches", "Pairs of user and cluster whose answers and connections are kept."),
+    _console.gauge("ottla_console_tails", "Browsers that are shown messages as they arrive."),
     _console.gauge("ottla_console_questions", "Questions to clusters that are under way or wait."),
     _console.counter("ottla_console_questions_refused_total", "Questions that were refused as there were too many."),
     _console.counter("ottla_console_actions_total", "Actions of users, sign-ins among them.", OUTCOME),

@@ -50,12 +50,17 @@ class Sessions:
         """Return a session that goes on, and note that it is used."""
         if session_id is None or (found := self._sessions.get(session_id)) is None:
             return None
-        if now_s - found.used_s > self._idle_s or now_s - found.begun_s > self._lifetime_s:
+        if self._has_ended(found, now_s):
             del self._sessions[session_id]
             return None
         found.used_s = now_s
         self._sessions.move_to_end(session_id)
         return found
+
+    def goes_on(self, session_id: str | None, now_s: float) -> bool:
+        """Return whether there is a session that goes on, which is not used by the question."""
+        found = self._sessions.get(session_id) if session_id is not None else None
+        return found is not None and not self._has_ended(found, now_s)
 
     def sign_in(self, former_id: str | None, cluster: str, credentials: Credentials, now_s: float) -> str:
         """Return the id of a session in which a user is signed in to one more cluster."""
@@ -72,3 +77,6 @@ class Sessions:
     def sign_out(self, session_id: str | None) -> Session | None:
         """End a session, and return it."""
         return self._sessions.pop(session_id, None) if session_id is not None else None
+
+    def _has_ended(self, session: Session, now_s: float) -> bool:
+        return now_s - session.used_s > self._idle_s or now_s - session.begun_s > self._lifetime_s

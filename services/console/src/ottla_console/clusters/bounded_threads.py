@@ -45,6 +45,10 @@ class BoundedThreads:
         except TimeoutError:
             raise OperationError(f"{subject} did not answer within {within_s:.0f} s; try again in a moment") from None
 
+    def leave(self, call: Callable[[], None]) -> None:
+        """Have a thread end something, and wait for nothing; for what is left behind by a browser that has gone."""
+        self._pool.submit(call)
+
     def close(self) -> None:
         """Take nothing more; what runs ends by its own deadlines."""
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -18,6 +18,7 @@ from ottla_console.pages import (
     topic,
     topic_query,
     topic_settings,
+    topic_tail,
     topics,
 )
 from ottla_console.pages.routing import View
@@ -46,6 +47,7 @@ VIEWS: Final[Sequence[View]] = (
     *topic.VIEWS,
     *topic_settings.VIEWS,
     *messages.VIEWS,
+    *topic_tail.VIEWS,
     *topic_query.VIEWS,
     *publish.VIEWS,
     *groups.VIEWS,

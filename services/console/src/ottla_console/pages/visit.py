@@ -21,6 +21,7 @@ from ottla_console.access.sessions import Session, Sessions
 from ottla_console.clusters.bounded_threads import BoundedThreads
 from ottla_console.clusters.cluster_kit import ANSWER_TIMEOUT_S, ClusterKit, Credentials
 from ottla_console.clusters.cluster_watch import ClusterWatch
+from ottla_console.clusters.topic_tail import Tails
 from ottla_console.clusters.watches import Watches
 from ottla_console.config.cluster_settings import ClusterSettings
 from ottla_operations.errors import OperationError
@@ -61,6 +62,7 @@ class Console:
     tokens: FormTokens
     notices: Notices
     actions: Actions
+    tails: Tails
     cookie: str
     is_secure: bool
 
@@ -177,8 +179,11 @@ class Visit:
             status: of the answer.
             model: what the template shows.
         """
-        text = self.console.templates.get_template(template).render(**self._frame(), **model)
-        return HTMLResponse(text, status, headers={"cache-control": "no-store"})
+        return HTMLResponse(self.text(template, **model), status, headers={"cache-control": "no-store"})
+
+    def text(self, template: str, **model: Any) -> str:
+        """Return what a template makes of a model."""
+        return self.console.templates.get_template(template).render(**self._frame(), **model)
 
     def redirect(self, address: str, *, notice: str | None = None) -> Response:
         """Send the browser on, after a form; the next page shows a sentence."""
