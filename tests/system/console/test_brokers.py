@@ -1,6 +1,7 @@
 """Brokers in the console; preferred elections from the click to the effect, which a client of our own sees."""
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 from playwright.sync_api import Page, expect
 
@@ -81,3 +82,78 @@ def test_elections_that_were_not_shown_are_refused(page: Page, shown_cluster: Sh
     page.get_by_role("dialog").get_by_role("button", name="Elect").click()
     expect(page.locator("main")).to_contain_text("the leaders are others by now")
     assert (leader_of(shown_cluster, "shown"), leader_of(shown_cluster, "not-shown")) == (1, 1)
+
+
+def replicas_of(cluster: ShownCluster, topic: str) -> set[tuple[int, ...]]:
+    partitions = cluster.admin.list_topics(topic, timeout=10).topics[topic].partitions.values()
+    return {tuple(each.replicas) for each in partitions}
+
+
+def begin_to_empty(page: Page, cluster: ShownCluster, broker: int, throttle: str = "") -> None:
+    page.goto(f"{cluster.pages}/brokers/{broker}")
+    page.get_by_role("link", name="Decommission…").click()
+    page.get_by_role("button", name="Move…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("megabytes per second").fill(throttle)
+    dialog.get_by_label(f"Type {broker} to confirm").fill(str(broker))
+    dialog.get_by_role("button", name="Move").click()
+
+
+def test_brokers_are_emptied_and_evened_out_as_the_plan_said(page: Page, shown_cluster: ShownCluster) -> None:
+    wanted = [NewTopic("moved", num_partitions=2, replica_assignment=[[2], [2]])]
+    shown_cluster.admin.create_topics(wanted)["moved"].result()
+    with ClusterAdmin(shown_cluster.bootstrap, {}) as admin:
+        eventually(lambda: not admin.moves(), "nothing is being moved")
+        begin_to_empty(page, shown_cluster, 2)
+        expect(page.get_by_role("heading", level=1)).to_have_text("Moves under way")
+        expect(page.locator("#movement")).to_contain_text("Done:", timeout=60_000)
+        assert not any(2 in each.replicas for each in admin.view().partitions.values())
+        page.goto(f"{shown_cluster.pages}/brokers/2/decommission")
+        expect(page.locator("main")).to_contain_text("Broker 2 has no replicas. Stop it")
+        page.goto(f"{shown_cluster.pages}/brokers")
+        page.get_by_role("link", name="Rebalance…").click()
+        plan = page.get_by_role("group", name="Brokers before and after").get_by_role("row")
+        expect(plan).to_have_count(4)
+        assert not any(2 in each.replicas for each in admin.view().partitions.values())  # so far it was only shown
+        page.get_by_role("button", name="Move…").click()
+        page.get_by_role("dialog").get_by_role("button", name="Move").click()
+        expect(page.locator("#movement")).to_contain_text("Evening out replicas")
+        expect(page.locator("#movement")).to_contain_text("Done:", timeout=60_000)
+        assert any(2 in each.replicas for each in admin.view().partitions.values())
+
+
+def test_a_movement_is_seen_and_cancelled(page: Page, shown_cluster: ShownCluster) -> None:
+    wanted = [NewTopic("slow", num_partitions=1, replica_assignment=[[3]])]
+    shown_cluster.admin.create_topics(wanted)["slow"].result()
+    producer = Producer({"bootstrap.servers": shown_cluster.bootstrap, "linger.ms": 50})
+    for _ in range(800):
+        producer.produce("slow", bytes(100_000))
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    begin_to_empty(page, shown_cluster, 3, throttle="1")
+    row = page.get_by_role("group", name="Moves under way").get_by_role("row", name="slow")
+    expect(row).to_contain_text("MB")
+    expect(page.get_by_role("progressbar")).to_be_visible()
+    begin_again = page.request.get(f"{shown_cluster.url}{shown_cluster.pages}/rebalance")
+    assert (begin_again.status, "being moved already" in begin_again.text()) == (409, True)
+    page.get_by_role("button", name="Cancel moves…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel moves").click()
+    expect(page.locator("#movement")).to_contain_text("Stopped:")
+    assert replicas_of(shown_cluster, "slow") == {(3,)}
+    with ClusterAdmin(shown_cluster.bootstrap, {}) as admin:
+        assert admin.moves() == {}
+        (settings,) = admin.topic_settings(["slow"], ["leader.replication.throttled.replicas"]).values()
+        assert set(settings.values()) <= {""}
+    shown_cluster.admin.delete_topics(["slow"])["slow"].result()
+
+
+def test_a_broker_in_service_is_not_forgotten(page: Page, shown_cluster: ShownCluster) -> None:
+    page.goto(f"{shown_cluster.pages}/brokers/77/decommission")
+    page.get_by_role("button", name="Forget…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Type 77 to confirm").fill("77")
+    form = dialog.locator("form")
+    form.evaluate("form => form.action = form.action.replace('/77/', '/1/')")
+    dialog.get_by_role("button", name="Forget").click()
+    expect(page.locator("main")).to_contain_text("nothing was changed: to confirm, type 1")
+    assert 1 in shown_cluster.admin.list_topics(timeout=10).brokers

@@ -111,7 +111,7 @@ def test_questions_import_neither_messages_that_are_not_sent_nor_what_moves_repl
     imported = modules_after("cluster", "describe", "-b", f"127.0.0.1:{free_port()}")
     assert "kio.schema.metadata.v13.request" in imported
     assert not imported & {"kio.schema.describe_log_dirs.v5.request", "kio.schema.describe_quorum.v2.request"}
-    assert "ottla.cluster.movement" not in imported
+    assert "ottla_operations.cluster.movement" not in imported
 
 
 def test_looking_at_partitions_after_a_start_plans_no_cluster() -> None:

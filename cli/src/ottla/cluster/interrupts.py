@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Self
 
 SLICE_S = 0.1
-ORDERLY, AT_ONCE, NOW = 1, 2, 3
+NOW = 3
 
 
 class Interrupts:

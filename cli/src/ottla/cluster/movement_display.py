@@ -7,7 +7,7 @@ from typing import Self
 from ottla.output import note, progress_bar
 from ottla_core.topic_partition import TopicPartition
 from ottla_operations.cluster.cluster_view import Replicas, describe_replicas
-from ottla_operations.quantities import human_bytes
+from ottla_operations.quantities import counted, human_bytes
 
 
 class MovementDisplay:
@@ -52,6 +52,14 @@ class MovementDisplay:
         if not self._is_terminal:
             note(f"{name} is on {describe_replicas(replicas)} ({done} of {self._partitions})")
 
-    def ending(self, message: str) -> None:
-        """Say what an interrupt did."""
-        self._bar.say(message)
+    def finishing(self, partitions: int) -> None:
+        """Say what a first interrupt did."""
+        self._bar.say(f"waiting for {counted(partitions, 'partition')} on the way; Ctrl-C cancels them")
+
+    def cancelling(self) -> None:
+        """Say what a second one did."""
+        self._bar.say("cancelling what is being moved")
+
+    def warned(self, message: str) -> None:
+        """Say what was left undone."""
+        note(f"ottla: {message}")

@@ -7,34 +7,18 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ottla.cluster.interrupts import Interrupts
-from ottla.cluster.movement import Movement, Result
 from ottla.cluster.movement_display import MovementDisplay
 from ottla.output import note, print_json, print_table
 from ottla_core.topic_partition import TopicPartition
 from ottla_operations.cluster.cluster_view import ClusterView, Replicas
+from ottla_operations.cluster.movement import Movement, Result
 from ottla_operations.cluster.plan_summary import PlanSummary, change_rows, summarize
-from ottla_operations.errors import OperationError
 from ottla_operations.quantities import counted, human_bytes
 
 if TYPE_CHECKING:
     from ottla_operations.cluster.cluster_admin import ClusterAdmin
 
 EXIT_INTERRUPTED = 130
-
-
-def check_nothing_moves(admin: "ClusterAdmin") -> None:
-    """See that no reassignment is going on.
-
-    Raises:
-        OperationError: one is, so that a plan would be made for a placement that is just changing.
-    """
-    moves = admin.moves()
-    if moves:
-        raise OperationError(
-            f"{counted(len(moves), 'partition')} {'is' if len(moves) == 1 else 'are'} being moved already, "
-            f"for example {min(moves)}; see them with "
-            "`ottla cluster reassign --list`, and wait, or cancel with --cancel"
-        )
 
 
 def show_plan(view: ClusterView, summary: PlanSummary, sizes: Mapping[TopicPartition, int]) -> None:

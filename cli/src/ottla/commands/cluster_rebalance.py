@@ -1,6 +1,5 @@
 """`ottla cluster rebalance` and `ottla cluster decommission`: planning who has what, and moving it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,6 @@ from ottla.cluster.interrupts import Interrupts
 from ottla.commands.cluster_movement import (
     EXIT_INTERRUPTED,
     carry_out,
-    check_nothing_moves,
     finish,
     is_agreed,
     show_plan,
@@ -20,10 +18,13 @@ from ottla.commands.movement_options import PARALLEL_DEFAULT, Parallel, Throttle
 from ottla.confirmation import Yes
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
 from ottla.output import note, print_json
-from ottla_core.topic_partition import TopicPartition
-from ottla_operations.cluster.balance import NoRoom, plan_balance, plan_departure
-from ottla_operations.cluster.cluster_view import ClusterView, Replicas, describe_replicas, partition_sizes
-from ottla_operations.cluster.plan_summary import summarize
+from ottla_operations.cluster.cluster_view import ClusterView, describe_replicas
+from ottla_operations.cluster.movement_plan import (
+    absent_brokers,
+    check_nothing_moves,
+    departure_plan,
+    rebalance_plan,
+)
 from ottla_operations.errors import OperationError
 from ottla_operations.quantities import counted
 
@@ -60,12 +61,8 @@ def rebalance(
     """
     with cluster_admin(bootstrap, properties) as admin:
         check_nothing_moves(admin)
-        view = admin.view()
-        sizes = partition_sizes(admin.disks(view.brokers.values()))
-        # What is offline has nobody to be copied from.
-        movable = {name: each.replicas for name, each in view.partitions.items() if each.leader is not None}
-        targets = plan_balance(view.racks, movable, sizes)
-        summary = summarize(view, targets, sizes)
+        plan = rebalance_plan(admin)
+        view, targets, sizes, summary = plan.view, plan.targets, plan.sizes, plan.summary()
         _note_absent(view)
         if not as_json:
             if not targets:
@@ -140,13 +137,12 @@ def _empty(admin: "ClusterAdmin", broker: int, moved: list[str], how: Moving) ->
         typer.Exit: not everything could be moved; that was told.
     """
     for attempt in range(DEPARTURE_ROUNDS_MAX):
-        view = admin.view()
-        sizes = partition_sizes(admin.disks(view.brokers.values()))
-        targets = _plan_departure(view, broker, sizes)
+        plan = departure_plan(admin, broker)
+        view, targets, sizes = plan.view, plan.targets, plan.sizes
         if not targets:
             return True
         if attempt == 0:
-            summary = summarize(view, targets, sizes)
+            summary = plan.summary()
             if not how.as_json:
                 show_plan(view, summary, sizes)
             elif not how.yes:
@@ -160,28 +156,6 @@ def _empty(admin: "ClusterAdmin", broker: int, moved: list[str], how: Moving) ->
             raise typer.Exit(1)
         moved += [str(name) for name in result.moved]
     raise OperationError(f"broker {broker} gets new partitions all the time; keep new topics away, and try again")
-
-
-def _plan_departure(
-    view: ClusterView, broker: int, sizes: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, Replicas]:
-    replicas = {name: partition.replicas for name, partition in view.partitions.items()}
-    for name, partition in view.partitions.items():
-        if partition.leader is None and broker in partition.replicas:
-            raise OperationError(
-                f"{name} is offline, so it cannot be copied off broker {broker}; bring back one of the brokers "
-                f"{describe_replicas(partition.replicas)}, or give it up with `ottla cluster elect-leaders --unclean`"
-            )
-    try:
-        return plan_departure(broker, view.racks, replicas, sizes)
-    except NoRoom as problem:
-        topics = sorted({name.topic for name in problem.partitions})
-        staying = len(view.racks.keys() - {broker})
-        raise OperationError(
-            f"{', '.join(topics)} cannot do without broker {broker}: a partition has {problem.copies} replicas, and "
-            f"{staying} brokers would be left; start another broker, or give these topics fewer replicas with "
-            f"`ottla topic alter {' '.join(topics)} --replication-factor {staying}`"
-        ) from None
 
 
 def _check_known(view: ClusterView, broker: int, *, unregister: bool) -> None:
@@ -222,10 +196,7 @@ def _unregister_when_gone(admin: "ClusterAdmin", broker: int) -> None:
 
 
 def _note_absent(view: ClusterView) -> None:
-    absent = sorted(
-        {each for partition in view.partitions.values() for each in partition.replicas} - set(view.brokers)
-    )
-    if absent:
+    if absent := absent_brokers(view):
         note(
             f"Broker {describe_replicas(absent)} is away and is left out of this; its replicas stay as they are. "
             "`ottla cluster decommission` gives its replicas to others if it does not come back."

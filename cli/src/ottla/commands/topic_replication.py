@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from ottla.cluster.cluster_connection import cluster_admin
 from ottla.commands.cluster_movement import (
     carry_out,
-    check_nothing_moves,
     finish,
     is_agreed,
     show_plan,
@@ -13,6 +12,7 @@ from ottla.commands.cluster_movement import (
 from ottla.output import note, print_json
 from ottla_core.topic_partition import TopicPartition
 from ottla_operations.cluster.cluster_view import ClusterView, partition_sizes
+from ottla_operations.cluster.movement_plan import check_nothing_moves
 from ottla_operations.cluster.plan_summary import summarize
 from ottla_operations.cluster.replication_factor import TooFewBrokers, plan_replication_factor
 from ottla_operations.errors import OperationError

@@ -19,6 +19,7 @@ from ottla_console.access.notices import Notices
 from ottla_console.access.request_origin import allowed_hosts
 from ottla_console.access.sessions import Sessions
 from ottla_console.clusters.bounded_threads import BoundedThreads
+from ottla_console.clusters.movements import Movements
 from ottla_console.clusters.topic_tail import Tails
 from ottla_console.clusters.watches import Watches
 from ottla_console.config.console_config import PROGRAM, ConsoleConfig
@@ -64,6 +65,8 @@ async def run_console(config: ConsoleConfig, stop: asyncio.Event) -> None:
         closing.callback(threads.close)
         watches = Watches(threads)
         closing.callback(watches.close)
+        movements = Movements()
+        closing.push_async_callback(asyncio.to_thread, movements.close)
         audit = AuditLog(config.audit_log_path)
         closing.callback(audit.close)
         rest = RestServer(config.listeners, config.tls)
@@ -76,6 +79,7 @@ async def run_console(config: ConsoleConfig, stop: asyncio.Event) -> None:
             clusters=config.shown_clusters(),
             templates=template_environment(files, NAVIGATION),
             watches=watches,
+            movements=movements,
             threads=threads,
             sessions=_sessions(config),
             tokens=FormTokens(),

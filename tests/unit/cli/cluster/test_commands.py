@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from ottla.cluster import movement
 from ottla.commands import cluster_rebalance
 from ottla.main import main
 from ottla_core.topic_partition import TopicPartition
-from tests.unit.cli.cluster.simulated_cluster import SimulatedCluster
+from ottla_operations.cluster import movement
+from tests.unit.operations.cluster.simulated_cluster import SimulatedCluster
 
 NAMES = [TopicPartition("t", index) for index in range(6)]
 

@@ -46,11 +46,13 @@ class ClusterKit:
         threads: where questions are asked.
 
     Attributes:
+        user: who it is; empty where the settings' credentials are used.
         config: librdkafka's settings.
     """
 
     def __init__(self, settings: ClusterSettings, credentials: Credentials | None, threads: BoundedThreads) -> None:
         self.settings = settings
+        self.user = "" if credentials is None else credentials.user
         own = (
             {} if credentials is None else {"sasl.username": credentials.user, "sasl.password": credentials.password}
         )

@@ -12,7 +12,9 @@ from ottla_console.pages import (
     groups,
     home,
     messages,
+    moves,
     overview,
+    placement,
     publish,
     sign_in,
     topic,
@@ -55,4 +57,6 @@ VIEWS: Final[Sequence[View]] = (
     *group_reset.VIEWS,
     *brokers.VIEWS,
     *elections.VIEWS,
+    *placement.VIEWS,
+    *moves.VIEWS,
 )

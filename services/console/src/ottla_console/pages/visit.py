@@ -21,6 +21,7 @@ from ottla_console.access.sessions import Session, Sessions
 from ottla_console.clusters.bounded_threads import BoundedThreads
 from ottla_console.clusters.cluster_kit import ANSWER_TIMEOUT_S, ClusterKit, Credentials
 from ottla_console.clusters.cluster_watch import ClusterWatch
+from ottla_console.clusters.movements import Movements
 from ottla_console.clusters.topic_tail import Tails
 from ottla_console.clusters.watches import Watches
 from ottla_console.config.cluster_settings import ClusterSettings
@@ -57,6 +58,7 @@ class Console:
     clusters: Mapping[str, ClusterSettings]
     templates: Environment
     watches: Watches
+    movements: Movements
     threads: BoundedThreads
     sessions: Sessions
     tokens: FormTokens

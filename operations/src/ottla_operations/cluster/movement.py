@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ottla.cluster.interrupts import AT_ONCE
-from ottla.output import note
 from ottla_core.topic_partition import TopicPartition
 from ottla_operations.cluster.cluster_view import (
     BrokerView,
@@ -26,9 +24,10 @@ from ottla_operations.cluster.cluster_view import (
 )
 from ottla_operations.cluster.throttles import involved_brokers, throttle_removal, throttle_settings
 from ottla_operations.errors import OperationError
-from ottla_operations.quantities import counted
 
 POLL_S = 0.5
+ORDERLY, AT_ONCE = 1, 2
+"""How many interrupts ask for which end."""
 REQUEST_PARTITIONS_MAX = 1000
 POLLS_UNTIL_LOST = 20
 """How often a partition may be neither moving nor where it shall be, as brokers learn of both a little later."""
@@ -47,7 +46,11 @@ class Admin(Protocol):
 
 
 class Waiting(Protocol):
-    """What of `Interrupts` is needed."""
+    """Waits, and counts interrupts.
+
+    Attributes:
+        count: how many came: `ORDERLY`, `AT_ONCE`.
+    """
 
     count: int
 
@@ -63,8 +66,14 @@ class Progress(Protocol):
     def moved(self, name: TopicPartition, replicas: Replicas, done: int) -> None:
         """A partition has arrived, the so manieth one."""
 
-    def ending(self, message: str) -> None:
-        """An interrupt was heard."""
+    def finishing(self, partitions: int) -> None:
+        """A first interrupt was heard: so many partitions are on the way, and are waited for."""
+
+    def cancelling(self) -> None:
+        """A second interrupt was heard."""
+
+    def warned(self, message: str) -> None:
+        """Something was left undone that a person has to see to."""
 
 
 @dataclass(slots=True)
@@ -123,7 +132,7 @@ class Movement:
         Raises:
             OperationError: the cluster cannot be reached any more.
         """
-        with self._throttled(bytes_per_second):
+        with self._throttled(bytes_per_second, progress):
             heard = 0
             while self._moving or (self._waiting and not interrupts.count):
                 if not interrupts.count:
@@ -159,9 +168,9 @@ class Movement:
 
     def _heed(self, interrupt: int, progress: Progress) -> None:
         if interrupt < AT_ONCE:
-            progress.ending(f"waiting for {counted(len(self._moving), 'partition')} on the way; Ctrl-C cancels them")
+            progress.finishing(len(self._moving))
             return
-        progress.ending("cancelling what is being moved")
+        progress.cancelling()
         for name, refusal in self._admin.reassign(dict.fromkeys(self._moving)).items():
             # One that has just arrived has no move to cancel.
             if refusal is None and self._moving.pop(name, None) is not None:
@@ -214,7 +223,7 @@ class Movement:
         return self._sizes.get(name, 0) * len(self._added(name))
 
     @contextmanager
-    def _throttled(self, bytes_per_second: int | None) -> Iterator[None]:
+    def _throttled(self, bytes_per_second: int | None, progress: Progress) -> Iterator[None]:
         if bytes_per_second is None:
             yield
             return
@@ -228,7 +237,7 @@ class Movement:
             try:
                 self._admin.alter_configs(throttle_removal(sorted(topics), brokers))
             except OperationError as error:
-                note(f"ottla: throttles were not removed; `ottla cluster reassign --verify` does it: {error}")
+                progress.warned(f"throttles were not removed; `ottla cluster reassign --verify` does it: {error}")
 
     def _elect_preferred(self, interrupts: Waiting) -> None:
         """Have those brokers lead that stand first now."""
