@@ -34,6 +34,7 @@ VIEWS = {
     "decommission": "/brokers/2/decommission",
     "broker-gone": "/brokers/77/decommission",
     "moves": "/moves",
+    "events": "/events",
     "problem": "/topics/not-there",
 }
 STATUS = {"problem": 404, "decommission": 409}  # three brokers cannot do without one where topics have three replicas

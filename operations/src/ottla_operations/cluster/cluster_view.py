@@ -139,6 +139,9 @@ class Refusal:
         return self.code == ELECTION_NOT_NEEDED
 
 
+OwnSettings = dict[str, dict[str, str | None]]
+"""By topic or broker, the settings that were given at run time; None for a secret."""
+
 Outcomes = Mapping[TopicPartition, Refusal | None]
 """What became of a request for several partitions: None where it was done."""
 

@@ -1,13 +1,16 @@
 """Settings of topics and brokers as a cluster describes them: value, where it comes from, what it means."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
 
+from ottla_core.client.errors import Unreachable
 from ottla_operations.cluster.cluster_admin import ClusterAdmin, describe_code
+from ottla_operations.cluster.cluster_view import BROKER_RESOURCE, TOPIC_RESOURCE, BrokerView, OwnSettings
 from ottla_operations.errors import OperationError
 
 
@@ -103,6 +106,58 @@ def described_configs(
         for each in result.configs
     ]
     return sorted(found, key=lambda each: each.name)
+
+
+def own_topic_settings(admin: ClusterAdmin, topics: Iterable[str]) -> OwnSettings:
+    """Return what is set for topics themselves; a topic that may not be looked at is left out.
+
+    Raises:
+        OperationError: the cluster cannot be asked.
+    """
+    request = _own_request(TOPIC_RESOURCE, topics)
+    return _own(admin.ask(request), {ConfigSource.TOPIC}) if request.resources else {}
+
+
+def own_broker_settings(admin: ClusterAdmin, brokers: Iterable[BrokerView]) -> OwnSettings:
+    """Return what is set at run time for brokers, and for all of them; one that does not answer is left out.
+
+    Raises:
+        OperationError: a broker refuses as a whole.
+    """
+    found: OwnSettings = {}
+    for broker in brokers:
+        try:
+            answer = admin.ask_broker(broker, _own_request(BROKER_RESOURCE, [str(broker.id)]))
+        except Unreachable:
+            continue
+        found |= _own(answer, {ConfigSource.BROKER, ConfigSource.ALL_BROKERS})
+    return found
+
+
+def _own_request(resource_type: int, names: Iterable[str]) -> Any:
+    from kio.schema.describe_configs.v4 import request as describe_configs_v4  # noqa: PLC0415
+
+    resources = tuple(
+        describe_configs_v4.DescribeConfigsResource(
+            resource_type=i8(resource_type), resource_name=name, configuration_keys=None
+        )
+        for name in names
+    )
+    return describe_configs_v4.DescribeConfigsRequest(
+        resources=resources, include_synonyms=False, include_documentation=False
+    )
+
+
+def _own(answer: Any, sources: set[ConfigSource]) -> OwnSettings:
+    return {
+        result.resource_name: {
+            each.name: None if each.is_sensitive else each.value or ""
+            for each in result.configs
+            if _source(each.config_source) in sources
+        }
+        for result in answer.results
+        if result.error_code == ErrorCode.none
+    }
 
 
 def _source(number: int) -> ConfigSource:

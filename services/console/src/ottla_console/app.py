@@ -89,6 +89,9 @@ async def run_console(config: ConsoleConfig, stop: asyncio.Event) -> None:
             cookie=SECURE_COOKIE if config.is_secure else SESSION_COOKIE,
             is_secure=config.is_secure,
         )
+        for shown in console.clusters.values():
+            if not shown.needs_sign_in:
+                watches.keep(shown)
         guard = Middleware(
             Guard,
             hosts=allowed_hosts(config.listeners, config.public_url),

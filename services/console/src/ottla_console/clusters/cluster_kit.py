@@ -48,6 +48,7 @@ class ClusterKit:
     Attributes:
         user: who it is; empty where the settings' credentials are used.
         config: librdkafka's settings.
+        is_closed: whether nobody uses it any more.
     """
 
     def __init__(self, settings: ClusterSettings, credentials: Credentials | None, threads: BoundedThreads) -> None:
@@ -67,7 +68,7 @@ class ClusterKit:
         self._lock = threading.Lock()
         self._admin_client: AdminClient | None = None
         self._idle_admins: list[ClusterAdmin] = []
-        self._is_closed = False
+        self.is_closed = False
         self._registry: Registry | None = None
 
     async def ask(self, question: Callable[["ClusterKit"], Result], *, within_s: float = ANSWER_TIMEOUT_S) -> Result:
@@ -125,7 +126,7 @@ class ClusterKit:
             admin.__exit__()
             raise
         with self._lock:
-            is_kept = not self._is_closed and len(self._idle_admins) < IDLE_ADMINS_MAX
+            is_kept = not self.is_closed and len(self._idle_admins) < IDLE_ADMINS_MAX
             if is_kept:
                 self._idle_admins.append(admin)
         if not is_kept:
@@ -134,7 +135,7 @@ class ClusterKit:
     def close(self) -> None:
         """Close what is idle; what is lent is closed when it comes back."""
         with self._lock:
-            self._is_closed = True
+            self.is_closed = True
             idle, self._idle_admins = self._idle_admins, []
             self._admin_client = None
         for admin in idle:

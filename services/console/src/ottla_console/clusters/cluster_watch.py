@@ -4,6 +4,7 @@ Metadata is asked for when a page wants it. Sizes, ends of logs and hence rates 
 the background while somebody looks at a page, and a page shows the newest that there are.
 """
 
+import asyncio
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -12,10 +13,12 @@ from typing import Final
 
 from ottla_console.clusters.cached import Cached
 from ottla_console.clusters.cluster_kit import ClusterKit
+from ottla_console.clusters.event_log import EventLog
 from ottla_core.background import start_detached
 from ottla_operations.activity.activity import Activity, activity
 from ottla_operations.activity.sample import Sample, Sampler
-from ottla_operations.cluster.cluster_view import ClusterView
+from ottla_operations.cluster.cluster_view import ClusterView, OwnSettings
+from ottla_operations.cluster.described_configs import own_broker_settings, own_topic_settings
 from ottla_operations.doctor.findings import Finding
 from ottla_operations.doctor.gathering import Addresses, facts_of
 from ottla_operations.doctor.rules import findings
@@ -23,6 +26,10 @@ from ottla_operations.errors import OperationError
 
 VIEW_AGE_MAX_S: Final = 2.0
 HEALTH_AGE_MAX_S: Final = 15.0
+WATCH_INTERVAL_S: Final = 5.0
+WATCH_SHARE: Final = 20.0
+"""Looking for what changes pauses for so many times as long as a look took, so it is a small part of the work."""
+UNUSED_MAX_S: Final = 600.0
 SAMPLE_AGE_MAX_S: Final = 4.0
 SAMPLE_WITHIN_S: Final = 30.0
 HEALTH_WITHIN_S: Final = 15.0
@@ -59,11 +66,14 @@ class ClusterWatch:
         self.view: Cached[ClusterView] = Cached("view of a cluster", self._load_view, age_max_s=VIEW_AGE_MAX_S)
         self.health: Cached[Health] = Cached("health of a cluster", self._load_health, age_max_s=HEALTH_AGE_MAX_S)
         self.traffic: deque[TrafficPoint] = deque(maxlen=POINTS_MAX)
+        self.events = EventLog()
         self.sample_problem: str | None = None
         self._sampler: Sampler | None = None
         self._sample: Sample | None = None
         self._activity: Activity | None = None
         self._is_sampling = False
+        self._used_s = time.monotonic()
+        self._is_watched = False
 
     def activity(self) -> Activity | None:
         """Return the newest rates and sizes, None before the first; and have newer ones looked for."""
@@ -72,6 +82,13 @@ class ClusterWatch:
             self._is_sampling = True
             start_detached("sample of a cluster", self._take_sample(), cluster=self.kit.settings.name)
         return self._activity
+
+    def keep_watching(self, *, without_end: bool) -> None:
+        """Look for what changes until the connections close; or until nobody has used this for `UNUSED_MAX_S`."""
+        self._used_s = time.monotonic()
+        if not self._is_watched:
+            self._is_watched = True
+            start_detached("events of a cluster", self._watch(without_end), cluster=self.kit.settings.name)
 
     def forget(self) -> None:
         """Ask anew, as something was changed."""
@@ -83,7 +100,35 @@ class ClusterWatch:
             with kit.cluster_admin() as admin:
                 return admin.view()
 
-        return await self.kit.ask(question)
+        began_s = time.time()
+        view = await self.kit.ask(question)
+        self.events.note_view(view, began_s)
+        return view
+
+    async def _watch(self, without_end: bool) -> None:
+        try:
+            while not self.kit.is_closed and (without_end or time.monotonic() - self._used_s < UNUSED_MAX_S):
+                began_s = time.monotonic()
+                try:
+                    view = await self.view.get()
+                    await self._look_at_settings(view)
+                except OperationError as error:
+                    self.events.note_silence(str(error), time.time())
+                took_s = time.monotonic() - began_s
+                await asyncio.sleep(max(WATCH_INTERVAL_S, WATCH_SHARE * took_s))
+        finally:
+            self._is_watched = False
+
+    async def _look_at_settings(self, view: ClusterView) -> None:
+        topics = self.events.next_topics(view)
+
+        def question(kit: ClusterKit) -> tuple[OwnSettings, OwnSettings]:
+            with kit.cluster_admin() as admin:
+                return own_topic_settings(admin, topics), own_broker_settings(admin, view.brokers.values())
+
+        began_s = time.time()
+        of_topics, of_brokers = await self.kit.ask(question)
+        self.events.note_settings(of_topics, of_brokers, view, began_s)
 
     async def _load_health(self) -> Health:
         settings = self.kit.settings

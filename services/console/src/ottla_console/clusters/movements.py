@@ -15,6 +15,7 @@ from typing import Final
 import structlog
 
 from ottla_console.clusters.cluster_kit import ClusterKit
+from ottla_core.background import note_failure, start_thread
 from ottla_core.topic_partition import TopicPartition
 from ottla_operations.cluster.cluster_view import Replicas
 from ottla_operations.cluster.movement import AT_ONCE, Movement, Result
@@ -79,7 +80,7 @@ class RunningMovement:
         self._problem: str | None = None
         self._result: Result | None = None
         self.count = 0
-        self._thread = threading.Thread(target=self._run, name="movement", daemon=True)
+        self._thread: threading.Thread | None = None
 
     @property
     def is_going_on(self) -> bool:
@@ -88,7 +89,7 @@ class RunningMovement:
 
     def start(self) -> None:
         """Begin."""
-        self._thread.start()
+        self._thread = start_thread("movement of replicas", self._run)
 
     def standing(self) -> Standing:
         """Return how far it is."""
@@ -114,7 +115,8 @@ class RunningMovement:
 
     def join(self, within_s: float) -> None:
         """Wait until it has ended."""
-        self._thread.join(within_s)
+        if self._thread is not None:
+            self._thread.join(within_s)
 
     def wait(self, duration_s: float) -> None:
         """Wait, but not on after an interrupt; as `Movement` needs it."""
@@ -153,8 +155,8 @@ class RunningMovement:
                 movement.run(self, self, bytes_per_second=self._bytes_per_second)
         except OperationError as error:
             problem = str(error)
-        except Exception:
-            log.exception("a movement failed", cluster=self._kit.settings.name)
+        except Exception as error:  # noqa: BLE001 - whoever looks at its page has to learn that it has ended
+            note_failure("movement of replicas", error, cluster=self._kit.settings.name)
             problem = "it failed unexpectedly; the console's log says why"
         with self._changed:
             self._problem = ". ".join(each for each in (problem, self._problem) if each) or None

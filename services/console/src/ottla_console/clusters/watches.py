@@ -25,6 +25,12 @@ class Watches:
     def __init__(self, threads: BoundedThreads) -> None:
         self._threads = threads
         self._watches: OrderedDict[Whose, tuple[ClusterWatch, float]] = OrderedDict()
+        self._kept: set[Whose] = set()
+
+    def keep(self, settings: ClusterSettings) -> None:
+        """Look for what changes in a cluster from now on, whether somebody looks or not, with its own credentials."""
+        self._kept.add((settings.name, None))
+        self.of(settings, None).keep_watching(without_end=True)
 
     def __len__(self) -> int:
         return len(self._watches)
@@ -38,6 +44,8 @@ class Watches:
         self._watches[whose] = (watch, now_s)
         self._watches.move_to_end(whose)
         self._make_room(now_s)
+        if whose not in self._kept:
+            watch.keep_watching(without_end=False)
         return watch
 
     def end(self, settings: ClusterSettings, credentials: Credentials | None) -> None:
@@ -51,9 +59,9 @@ class Watches:
             self._watches.popitem()[1][0].kit.close()
 
     def _make_room(self, now_s: float) -> None:
-        while self._watches:
-            _, (oldest, used_s) = next(iter(self._watches.items()))
+        for whose, (watch, used_s) in list(self._watches.items()):
             if len(self._watches) <= WATCHES_MAX and now_s - used_s <= IDLE_MAX_S:
                 return
-            self._watches.popitem(last=False)
-            oldest.kit.close()
+            if whose not in self._kept:
+                del self._watches[whose]
+                watch.kit.close()

@@ -7,6 +7,7 @@ from typing import Final
 from ottla_console.pages import (
     brokers,
     elections,
+    events,
     group,
     group_reset,
     groups,
@@ -40,11 +41,13 @@ NAVIGATION: Final[Sequence[Section]] = (
     Section("topics", "Topics", "/topics"),
     Section("groups", "Groups", "/groups"),
     Section("brokers", "Brokers", "/brokers"),
+    Section("events", "Events", "/events"),
 )
 VIEWS: Final[Sequence[View]] = (
     *home.VIEWS,
     *sign_in.VIEWS,
     *overview.VIEWS,
+    *events.VIEWS,
     *topics.VIEWS,
     *topic.VIEWS,
     *topic_settings.VIEWS,

@@ -6,10 +6,13 @@ from starlette.responses import Response
 
 from ottla_console.pages.routing import View
 from ottla_console.pages.visit import Visit
+from ottla_console.views.cluster_events import chosen, event_rows
 from ottla_console.views.line_chart import line_chart
 from ottla_console.views.numbers import bytes_rate_text, rate_text
 from ottla_console.views.overview import HARM_WORDS, counts, verdict
 from ottla_operations.errors import OperationError
+
+EVENTS_SHOWN: Final = 5
 
 
 async def overview(visit: Visit) -> Response:
@@ -35,6 +38,7 @@ async def overview(visit: Visit) -> Response:
         brokers=found.brokers if found else (),
         charts=[each for each in (records, written) if each is not None],
         sample_problem=watch.sample_problem,
+        events=event_rows(chosen(watch.events.events, kind="", words="")[:EVENTS_SHOWN]),
     )
 
 

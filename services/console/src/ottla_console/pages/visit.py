@@ -5,6 +5,7 @@ seconds) or `visit.ask` (a question that blocks, in a thread), makes a view mode
 `views/`, and returns `visit.render(template, …)`. What changes something goes through `visit.act`.
 """
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -25,6 +26,7 @@ from ottla_console.clusters.movements import Movements
 from ottla_console.clusters.topic_tail import Tails
 from ottla_console.clusters.watches import Watches
 from ottla_console.config.cluster_settings import ClusterSettings
+from ottla_console.views.cluster_events import ActionDone
 from ottla_operations.errors import OperationError
 
 THEMES: Final = ("system", "light", "dark")
@@ -160,10 +162,13 @@ class Visit:
             needed=needed,
             details=details,
         )
+        began_s = time.time()
         try:
-            return await self.console.actions.carry_out(action, effect)
+            result = await self.console.actions.carry_out(action, effect)
         finally:
             self.watch.forget()
+        self.watch.events.note_action(ActionDone(name, target, self.user, began_s))
+        return result
 
     def query(self, name: str, default: str = "") -> str:
         """Return a parameter of the address."""
