@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -19,8 +20,11 @@ class ShownCluster:
 
     Attributes:
         url: of the console.
+        directory: of the cluster.
         pages: the path of the cluster's pages.
     """
+
+    directory: Path
 
     bootstrap: str
     url: str
@@ -35,6 +39,7 @@ def shown_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShownClu
     directory = tmp_path_factory.mktemp("console") / "cluster"
     with OttlaCluster(directory, brokers=3, arguments=["--console", "--console-port", str(port)]) as cluster:
         yield ShownCluster(
+            directory=directory,
             bootstrap=cluster.bootstrap,
             url=f"http://{LOOPBACK}:{port}",
             admin=AdminClient({"bootstrap.servers": cluster.bootstrap}),

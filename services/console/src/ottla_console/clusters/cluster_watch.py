@@ -14,6 +14,7 @@ from typing import Final
 from ottla_console.clusters.cached import Cached
 from ottla_console.clusters.cluster_kit import ClusterKit
 from ottla_console.clusters.event_log import EventLog
+from ottla_console.views.lag_history import LagHistories
 from ottla_core.background import start_detached
 from ottla_operations.activity.activity import Activity, activity
 from ottla_operations.activity.sample import Sample, Sampler
@@ -23,6 +24,7 @@ from ottla_operations.doctor.findings import Finding
 from ottla_operations.doctor.gathering import Addresses, facts_of
 from ottla_operations.doctor.rules import findings
 from ottla_operations.errors import OperationError
+from ottla_operations.groups.lag_seconds import LagSeconds, ask_lag_seconds
 
 VIEW_AGE_MAX_S: Final = 2.0
 HEALTH_AGE_MAX_S: Final = 15.0
@@ -30,6 +32,8 @@ WATCH_INTERVAL_S: Final = 5.0
 WATCH_SHARE: Final = 20.0
 """Looking for what changes pauses for so many times as long as a look took, so it is a small part of the work."""
 UNUSED_MAX_S: Final = 600.0
+LAG_AGE_MAX_S: Final = 5.0
+"""Coordinators look at lag as often."""
 SAMPLE_AGE_MAX_S: Final = 4.0
 SAMPLE_WITHIN_S: Final = 30.0
 HEALTH_WITHIN_S: Final = 15.0
@@ -65,8 +69,10 @@ class ClusterWatch:
         self.kit = kit
         self.view: Cached[ClusterView] = Cached("view of a cluster", self._load_view, age_max_s=VIEW_AGE_MAX_S)
         self.health: Cached[Health] = Cached("health of a cluster", self._load_health, age_max_s=HEALTH_AGE_MAX_S)
+        self.lag_seconds: Cached[LagSeconds] = Cached("lag of groups", self._load_lag, age_max_s=LAG_AGE_MAX_S)
         self.traffic: deque[TrafficPoint] = deque(maxlen=POINTS_MAX)
         self.events = EventLog()
+        self.lag_histories = LagHistories()
         self.sample_problem: str | None = None
         self._sampler: Sampler | None = None
         self._sample: Sample | None = None
@@ -144,6 +150,13 @@ class ClusterWatch:
             return Health(findings(facts), silent)
 
         return await self.kit.ask(question, within_s=HEALTH_WITHIN_S)
+
+    async def _load_lag(self) -> LagSeconds:
+        urls = self.kit.settings.metrics_urls
+        try:
+            return await self.kit.ask(lambda _kit: ask_lag_seconds(urls)) if urls else {}
+        except OperationError:
+            return {}  # a group's page shows the rest all the same
 
     async def _take_sample(self) -> None:
         try:

@@ -1,5 +1,6 @@
 """One group: its members with what they read, and how far it has yet to read; deleting it."""
 
+import time
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,11 +34,19 @@ async def show(visit: Visit) -> Response:
         raise NotFound(
             f"there is no group {name} in {visit.cluster.name}; a group is there once a member or an offset is"
         ) from None
+    # Only now, as metrics tell of all groups, also of those that the cluster does not show to this user.
+    told = await visit.watch.lag_seconds.get()
+    seconds = {topic: each for (group, topic), each in told.items() if group == name}
+    lag = known_lag(found.rows)
+    history = visit.watch.lag_histories
+    history.note(name, time.time(), lag, max(seconds.values(), default=None))
     return visit.render(
         "group.html",
+        seconds=seconds,
+        charts=history.charts(name),
         group=found.group,
         grade=state_grade(found.group.state),
-        lag=known_lag(found.rows),
+        lag=lag,
         members=page_of(member_rows(found.group), page_number(visit.query("members", "1"))),
         shown=page_of(found.rows, page_number(visit.query("page", "1"))),
     )
