@@ -27,11 +27,16 @@ OWN_SETTINGS = frozenset({"bootstrap.servers", "client.id", "logger"})
 """What is set for every client."""
 
 
+class LoginRefused(OperationError):
+    """A cluster does not let a client in."""
+
+
 def checked_admin_client(config: Mapping[str, Any]) -> "AdminClient":
     """Return a connected admin client.
 
     Raises:
-        OperationError: nobody answers at the bootstrap addresses, or lets this client in.
+        LoginRefused: nobody lets this client in.
+        OperationError: nobody answers at the bootstrap addresses.
     """
     bootstrap = str(config["bootstrap.servers"])
     check_reachable(bootstrap, config)
@@ -101,7 +106,7 @@ def _check_login(config: Mapping[str, Any], bootstrap: str) -> None:
     """Have librdkafka log in once, since it tells of what is wrong only in passing and tries again for ever.
 
     Raises:
-        OperationError: certificates or credentials are refused, or nobody answers.
+        LoginRefused: certificates or credentials are refused, or nobody lets it in within `LOGIN_WITHIN_S`.
     """
     from confluent_kafka import KafkaError  # noqa: PLC0415
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415
@@ -116,10 +121,10 @@ def _check_login(config: Mapping[str, Any], bootstrap: str) -> None:
     while not described.done() and time.monotonic() < deadline:
         client.poll(LOGIN_POLL_S)
         if refused := [each for each in problems if each.code() in final]:
-            raise OperationError(f"{bootstrap} lets this client not in: {refused[0].str()}")
+            raise LoginRefused(f"{bootstrap} lets this client not in: {refused[0].str()}")
     if not described.done() or described.exception() is not None:
         reason = f" ({problems[0].str()})" if problems else ""
-        raise OperationError(f"{bootstrap} did not let this client in within {LOGIN_WITHIN_S:.0f} s{reason}")
+        raise LoginRefused(f"{bootstrap} did not let this client in within {LOGIN_WITHIN_S:.0f} s{reason}")
 
 
 def split_address(address: str, option: str = "--bootstrap") -> tuple[str, int]:

@@ -8,6 +8,8 @@ from playwright.sync_api import Browser, Page, expect
 from tests.support.clusters.secured_listeners import PASSWORD, SecuredListeners
 from tests.support.console.browser import new_page, serious_barriers
 from tests.support.console.console_process import ConsoleProcess
+from tests.support.console.visitor import Visitor
+from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -59,3 +61,14 @@ def test_a_wrong_password_is_told_and_opens_nothing(page: Page) -> None:
     expect(page.get_by_role("alert")).to_contain_text("lets this client not in")
     page.goto("/clusters/guarded")
     expect(page.get_by_role("heading", level=1)).to_have_text("Sign in to guarded")
+
+
+def test_guessing_is_slowed_and_the_right_password_works_after_the_wait(console: ConsoleProcess) -> None:
+    with Visitor(console.url) as guesser:
+        answers = (guesser.sign_in("guarded", "owner", "wrong") for _ in range(20))
+        told = next(answer for answer in answers if answer.status_code != 401)
+        assert told.status_code == 429
+        assert f"try again in {told.headers['retry-after']} s" in told.text
+        assert guesser.get("/clusters/guarded/topics").status_code == 303
+        eventually(lambda: guesser.sign_in("guarded", "owner", PASSWORD).status_code == 303, "the wait is over")
+        assert guesser.get("/clusters/guarded/topics").status_code == 200

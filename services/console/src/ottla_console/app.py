@@ -18,6 +18,7 @@ from ottla_console.access.guard import Guard, RequestCounts
 from ottla_console.access.notices import Notices
 from ottla_console.access.request_origin import allowed_hosts
 from ottla_console.access.sessions import Sessions
+from ottla_console.access.sign_in_brake import SignInBrake
 from ottla_console.clusters.bounded_threads import BoundedThreads
 from ottla_console.clusters.movements import Movements
 from ottla_console.clusters.topic_tail import Tails
@@ -82,6 +83,7 @@ async def run_console(config: ConsoleConfig, stop: asyncio.Event) -> None:
             movements=movements,
             threads=threads,
             sessions=_sessions(config),
+            brake=SignInBrake(),
             tokens=FormTokens(),
             notices=Notices(),
             actions=Actions(audit, read_only=config.read_only),

@@ -25,5 +25,6 @@ def serve_metrics(settings: MetricsSettings, console: Console, counts: RequestCo
     metrics.show_value("ottla_console_tails", lambda: console.tails.open)
     metrics.show_value("ottla_console_questions", lambda: console.threads.under_way)
     metrics.show_value("ottla_console_questions_refused_total", lambda: console.threads.refused)
+    metrics.show("ottla_console_sign_ins_delayed_total", counted("by", console.brake.delayed))
     metrics.show("ottla_console_actions_total", counted("outcome", audit.outcomes))
     return publish_metrics(metrics, settings)

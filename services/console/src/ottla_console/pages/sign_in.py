@@ -11,6 +11,7 @@ from ottla_console.pages.home import local_path
 from ottla_console.pages.routing import View
 from ottla_console.pages.visit import BadForm, Visit, cluster_address
 from ottla_operations.errors import OperationError
+from ottla_operations.kafka_access import LoginRefused
 
 CREDENTIAL_CHARACTERS_MAX: Final = 4096
 LOGIN_WITHIN_S: Final = 15.0
@@ -29,22 +30,37 @@ async def sign_in(visit: Visit) -> Response:
     user, password = visit.form.get("user", ""), visit.form.get("password", "")
     if not user or max(len(user), len(password)) > CREDENTIAL_CHARACTERS_MAX:
         raise BadForm("type the name and the password of a user of the cluster")
+    client = visit.request.client
+    attempt = (cluster.name, user, client.host if client is not None else "")
+    if wait_s := visit.console.brake.begin(*attempt, time.monotonic()):
+        return await _refused(visit, f"too many sign-ins have failed; try again in {wait_s} s", 429, wait_s)
     credentials = Credentials(user, password)
     kit = ClusterKit(cluster, credentials, visit.console.threads)
     try:
         await kit.ask(ClusterKit.admin_client, within_s=LOGIN_WITHIN_S)
+    except LoginRefused as error:
+        return await _refused(visit, str(error), 401)
     except OperationError as error:
-        await visit.console.actions.note_sign_in(cluster.name, user, problem=str(error))
-        then = visit.form.get("then", "")
-        return visit.render("sign_in.html", status=401, then=then, problem=str(error), typed=user)
+        visit.console.brake.not_judged(*attempt)
+        return await _refused(visit, str(error), 502)
     finally:
         kit.close()
+    visit.console.brake.succeeded(*attempt)
     await visit.console.actions.note_sign_in(cluster.name, user)
     session_id = visit.console.sessions.sign_in(visit.session_id, cluster.name, credentials, time.monotonic())
     answer = visit.redirect(local_path(visit.form.get("then") or cluster_address(cluster.name)))
     answer.set_cookie(
         visit.console.cookie, session_id, path="/", httponly=True, samesite="lax", secure=visit.console.is_secure
     )
+    return answer
+
+
+async def _refused(visit: Visit, problem: str, status: int, wait_s: int = 0) -> Response:
+    user, then = visit.form.get("user", ""), visit.form.get("then", "")
+    await visit.console.actions.note_sign_in(visit.cluster.name, user, problem=problem)
+    answer = visit.render("sign_in.html", status=status, then=then, problem=problem, typed=user)
+    if wait_s:
+        answer.headers["retry-after"] = str(wait_s)
     return answer
 
 

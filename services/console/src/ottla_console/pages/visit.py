@@ -19,6 +19,7 @@ from ottla_console.access.actions import Action, Actions
 from ottla_console.access.form_tokens import FormTokens
 from ottla_console.access.notices import Notices
 from ottla_console.access.sessions import Session, Sessions
+from ottla_console.access.sign_in_brake import SignInBrake
 from ottla_console.clusters.bounded_threads import BoundedThreads
 from ottla_console.clusters.cluster_kit import ANSWER_TIMEOUT_S, ClusterKit, Credentials
 from ottla_console.clusters.cluster_watch import ClusterWatch
@@ -63,6 +64,7 @@ class Console:
     movements: Movements
     threads: BoundedThreads
     sessions: Sessions
+    brake: SignInBrake
     tokens: FormTokens
     notices: Notices
     actions: Actions
