@@ -9,7 +9,9 @@ from confluent_kafka.admin import AdminClient
 from playwright.sync_api import Browser, Page
 
 from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.clusters.secured_listeners import SecuredListeners
 from tests.support.console.browser import chromium, new_page
+from tests.support.console.console_process import ConsoleProcess
 from tests.support.free_ports import LOOPBACK, free_ports
 from tests.support.requirements import require
 
@@ -44,6 +46,63 @@ def shown_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShownClu
             url=f"http://{LOOPBACK}:{port}",
             admin=AdminClient({"bootstrap.servers": cluster.bootstrap}),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardedConsole:
+    """A console of a cluster with logins and access control lists.
+
+    `owner` may do everything there, `ann` what the lists say; the password of both is `secured_listeners.PASSWORD`.
+
+    Attributes:
+        url: of the console.
+        sasl: address of the brokers' listener with logins.
+        admin: a client of our own, which may do everything.
+        audit: file of the console's audit log.
+        pages: the path of the cluster's pages.
+    """
+
+    url: str
+    sasl: str
+    bootstrap: str
+    admin: AdminClient
+    audit: Path
+    pages: str = "/clusters/guarded"
+
+
+@pytest.fixture(scope="session")
+def guarded_console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedConsole]:
+    """A broker where users log in, and a console that masks some fields."""
+    directory = tmp_path_factory.mktemp("signed-in")
+    access = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:owner;User:ANONYMOUS",
+    }
+    with SecuredListeners(directory, access) as secured:
+        settings = {
+            "clusters": "guarded",
+            "cluster.guarded.bootstrap.servers": secured.addresses["SASL_PLAINTEXT"],
+            "cluster.guarded.client.security.protocol": "SASL_PLAINTEXT",
+            "cluster.guarded.client.sasl.mechanism": "PLAIN",
+            "audit.log.path": str(directory / "audit.log"),
+            "masking.rules": "cards,people",
+            "masking.rule.cards.topics": "payments*",
+            "masking.rule.cards.fields": "$.card.number",
+            "masking.rule.cards.how": "last:4",
+            "masking.rule.cards.exempt": "owner",
+            "masking.rule.people.topics": "payments*",
+            "masking.rule.people.fields": "key,header:who",
+            "masking.rule.people.how": "hash",
+            "masking.rule.people.exempt": "owner",
+        }
+        with ConsoleProcess(directory, settings) as running:
+            yield GuardedConsole(
+                url=running.url,
+                sasl=secured.addresses["SASL_PLAINTEXT"],
+                bootstrap=secured.addresses["PLAINTEXT"],
+                admin=AdminClient({"bootstrap.servers": secured.addresses["PLAINTEXT"]}),
+                audit=directory / "audit.log",
+            )
 
 
 @pytest.fixture(scope="session")

@@ -5,33 +5,18 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.clusters.secured_listeners import PASSWORD, SecuredListeners
+from tests.support.clusters.secured_listeners import PASSWORD
 from tests.support.console.browser import new_page, serious_barriers
-from tests.support.console.console_process import ConsoleProcess
 from tests.support.console.visitor import Visitor
 from tests.support.eventually import eventually
+from tests.system.console.conftest import GuardedConsole
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleProcess]:
-    directory = tmp_path_factory.mktemp("signed-in")
-    with SecuredListeners(directory) as secured:
-        settings = {
-            "clusters": "guarded",
-            "cluster.guarded.bootstrap.servers": secured.addresses["SASL_PLAINTEXT"],
-            "cluster.guarded.client.security.protocol": "SASL_PLAINTEXT",
-            "cluster.guarded.client.sasl.mechanism": "PLAIN",
-            "audit.log.path": str(directory / "audit.log"),
-        }
-        with ConsoleProcess(directory, settings) as running:
-            yield running
-
-
 @pytest.fixture
-def page(browser: Browser, console: ConsoleProcess) -> Iterator[Page]:
-    with new_page(browser, console.url) as opened:
+def page(browser: Browser, guarded_console: GuardedConsole) -> Iterator[Page]:
+    with new_page(browser, guarded_console.url) as opened:
         yield opened
 
 
@@ -63,8 +48,8 @@ def test_a_wrong_password_is_told_and_opens_nothing(page: Page) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Sign in to guarded")
 
 
-def test_guessing_is_slowed_and_the_right_password_works_after_the_wait(console: ConsoleProcess) -> None:
-    with Visitor(console.url) as guesser:
+def test_guessing_is_slowed_and_the_right_password_works_after_the_wait(guarded_console: GuardedConsole) -> None:
+    with Visitor(guarded_console.url) as guesser:
         answers = (guesser.sign_in("guarded", "owner", "wrong") for _ in range(20))
         told = next(answer for answer in answers if answer.status_code != 401)
         assert told.status_code == 429

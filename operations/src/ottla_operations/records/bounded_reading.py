@@ -211,6 +211,8 @@ class _Reader:
             if error.code() in (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET):  # noqa: SLF001 - public
                 open_ends.pop(partition, None)  # the latter: its first records were deleted since
                 return None
+            if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                return None  # librdkafka looks for the group's coordinator; reading needs a right on the topic alone
             if error.retriable() and not error.fatal():
                 return None
             raise OperationError(describe_error(error, self._bootstrap, f"topic {self._topic}"))

@@ -77,10 +77,14 @@ class LiveReading:
         self._consumer.close()
 
     def _record(self, message: "Message") -> Record | None:
+        from confluent_kafka import KafkaError  # noqa: PLC0415
+
         error = message.error()
         if error is not None:
             if error.retriable() and not error.fatal():
                 return None
+            if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                return None  # librdkafka looks for the group's coordinator; reading needs a right on the topic alone
             raise OperationError(describe_error(error, self._bootstrap, f"topic {self._topic}"))
         record = to_record(message)
         assert record.partition is not None

@@ -86,6 +86,7 @@ async def run_console(config: ConsoleConfig, stop: asyncio.Event) -> None:
             brake=SignInBrake(),
             tokens=FormTokens(),
             notices=Notices(),
+            masking=config.masking(),
             actions=Actions(audit, read_only=config.read_only),
             tails=tails,
             cookie=SECURE_COOKIE if config.is_secure else SESSION_COOKIE,

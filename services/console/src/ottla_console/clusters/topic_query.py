@@ -10,6 +10,7 @@ from ottla_console.views.query_form import TopicQuery
 from ottla_operations.queries.query_answer import Answer, record_row
 from ottla_operations.queries.query_process import check_sql, query_process
 from ottla_operations.records.bounded_reading import Looked
+from ottla_operations.records.record_masking import Mask
 
 RECORDS_BYTES_MAX: Final = 64 * 1024 * 1024
 READ_AT_ONCE: Final = 50_000
@@ -24,8 +25,10 @@ class Queried:
     problem: str | None
 
 
-def query_topic(kit: ClusterKit, topic: str, partitions: int, query: TopicQuery, rows_max: int) -> Queried:
-    """Return the answer to a query.
+def query_topic(
+    kit: ClusterKit, mask: Mask, topic: str, partitions: int, query: TopicQuery, *, rows_max: int
+) -> Queried:
+    """Return the answer to a query over records as the user may see them.
 
     Raises:
         BadSql: it cannot be answered, or not within the limits.
@@ -35,10 +38,11 @@ def query_topic(kit: ClusterKit, topic: str, partitions: int, query: TopicQuery,
     with query_process() as process:
         read = read_messages(
             kit,
+            mask,
             topic,
             partitions,
             query.source,
-            query.records,
+            wanted=query.records,
             kept_bytes_max=RECORDS_BYTES_MAX,
             at_once=min(query.records + partitions, READ_AT_ONCE),
         )

@@ -1,7 +1,7 @@
 """Messages of a topic, read by a user's own connection, in a thread: always bounded."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from confluent_kafka import IsolationLevel
@@ -12,10 +12,11 @@ from ottla_console.views.message_field import NOT_DECODED, Decode
 from ottla_console.views.message_query import MessageQuery
 from ottla_operations.errors import OperationError
 from ottla_operations.groups.inspection import log_offsets
-from ottla_operations.records.bounded_reading import Bounds, Looked, look
+from ottla_operations.records.bounded_reading import Bounds, Looked, Matches, look
 from ottla_operations.records.field_codec import BadField
 from ottla_operations.records.reading_plan import Spans, clamped
 from ottla_operations.records.record_line import Record
+from ottla_operations.records.record_masking import Mask
 from ottla_operations.records.record_search import parsed_json, search
 from ottla_operations.records.start_offset import Anchor
 from ottla_operations.schemas.schema_codec import SchemaCodec, is_framed
@@ -40,7 +41,7 @@ class Read:
     """What a query found.
 
     Attributes:
-        looked: it.
+        looked: it, masked for who asked.
         logs: where the partitions' logs begin and end.
         decode: what decodes its keys and values; None without a schema registry.
     """
@@ -52,18 +53,20 @@ class Read:
 
 def read_messages(
     kit: ClusterKit,
+    mask: Mask,
     topic: str,
     partitions: int,
     query: MessageQuery,
-    wanted: int,
     *,
+    wanted: int,
     kept_bytes_max: int = KEPT_BYTES_MAX,
     at_once: int = OFFSETS_AT_ONCE,
 ) -> Read:
-    """Return what a query asks for; in a thread.
+    """Return what a query asks for, as it may be shown; in a thread.
 
     Args:
         kit: the user's connections.
+        mask: hides what the user may not see.
         topic: that is read.
         partitions: how many it has.
         query: what is asked for.
@@ -76,7 +79,9 @@ def read_messages(
         BadSearch: the search cannot be read.
     """
     decode = decoder(kit)
-    matches = search(query.words, query.where, to_json_by(decode)) if query.words else None
+    matches = None
+    if query.words:
+        matches = _matches_shown(search(query.words, query.where, to_json_by(decode)), mask, decode)
     chosen = range(partitions) if query.partition is None else [query.partition]
     logs = _logs(kit, topic, list(chosen))
     place = clamped(query.place, logs) if query.place is not None else _first_place(kit, topic, logs, query)
@@ -89,11 +94,16 @@ def read_messages(
         block=max(1, min(wanted, at_once // max(1, len(logs)))),
     )
     looked = look(kit.config, topic, logs, place, bounds, newest_first=query.newest_first, matches=matches)
-    return Read(looked, logs, decode)
+    return Read(replace(looked, records=[mask.record(each, decode) for each in looked.records]), logs, decode)
 
 
-def read_one(kit: ClusterKit, topic: str, partition: int, offset: int) -> Record | None:
-    """Return the message at an offset; None if there is none; in a thread.
+def _matches_shown(matches: Matches, mask: Mask, decode: "SchemaDecoder | None") -> Matches:
+    """Return what judges records by what is shown of them, so that a search tells nothing of what is masked."""
+    return (lambda record: matches(mask.record(record, decode))) if mask else matches
+
+
+def read_one(kit: ClusterKit, mask: Mask, topic: str, partition: int, offset: int) -> Record | None:
+    """Return the message at an offset, as it may be shown; None if there is none; in a thread.
 
     Raises:
         OperationError: the cluster does not answer, or refuses.
@@ -103,7 +113,7 @@ def read_one(kit: ClusterKit, topic: str, partition: int, offset: int) -> Record
         return None
     only = {partition: (offset, offset + 1)}
     looked = look(kit.config, topic, only, {partition: offset}, ONE_RECORD, newest_first=False)
-    return looked.records[0] if looked.records else None
+    return mask.record(looked.records[0], decoder(kit) if mask else None) if looked.records else None
 
 
 class SchemaDecoder:

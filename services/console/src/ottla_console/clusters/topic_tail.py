@@ -15,6 +15,7 @@ from ottla_console.views.message_rows import MessageRow, message_row
 from ottla_operations.errors import OperationError
 from ottla_operations.records.live_reading import LiveReading
 from ottla_operations.records.reading_plan import Place
+from ottla_operations.records.record_masking import Mask
 from ottla_operations.records.record_search import search
 
 TAILS_MAX: Final = 20
@@ -58,6 +59,7 @@ class TopicTail:
 
     Args:
         kit: the user's connections.
+        mask: hides what the user may not see.
         topic: that is read.
         partitions: how many it has.
         query: which messages are shown, and where to begin; at the end if it says nothing.
@@ -73,7 +75,8 @@ class TopicTail:
         BadSearch: the search cannot be read.
     """
 
-    def __init__(self, kit: ClusterKit, topic: str, partitions: int, query: MessageQuery) -> None:
+    def __init__(self, kit: ClusterKit, mask: Mask, topic: str, partitions: int, query: MessageQuery) -> None:
+        self._mask = mask
         self._decode = decoder(kit)
         self._matches = search(query.words, query.where, to_json_by(self._decode)) if query.words else None
         chosen = list(range(partitions)) if query.partition is None else [query.partition]
@@ -105,7 +108,8 @@ class TopicTail:
             if self._is_closed:
                 return False
             arrived = self._reading.take(RECORDS_AT_ONCE)
-            found = [each for each in arrived.records if self._matches is None or self._matches(each)]
+            shown = (self._mask.record(each, self._decode) for each in arrived.records)
+            found = [each for each in shown if self._matches is None or self._matches(each)]
             self.seen += len(arrived.records)
             self.found += len(found)
             self.passed_over += arrived.passed_over

@@ -1,6 +1,7 @@
 """Settings of the console: where it listens, who stays signed in for how long, which clusters it shows."""
 
 import os
+import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Self
@@ -9,9 +10,12 @@ from urllib.parse import urlsplit
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from ottla_console.config.cluster_settings import PREFIX, ClusterSettings, cluster_settings
+from ottla_console.config.masking_settings import PREFIX as MASKING_PREFIX
+from ottla_console.config.masking_settings import masking_rules
 from ottla_core.config import SECRET, CommaSeparated, MetricsSettings, load_config
 from ottla_core.errors import ConfigurationError
 from ottla_core.rest.settings import DEFAULT_HOST, Listener, Listeners, RestTls
+from ottla_operations.records.record_masking import Masking, MaskingRule
 from ottla_sdk.kafka.secret_settings import is_secret_setting
 from ottla_sdk.local_references import BadReference, resolved
 
@@ -23,7 +27,7 @@ class ConsoleConfig(MetricsSettings):
     """What the console can be told."""
 
     model_config = ConfigDict(extra="allow")
-    open_prefixes: ClassVar[tuple[str, ...]] = (PREFIX,)
+    open_prefixes: ClassVar[tuple[str, ...]] = (PREFIX, MASKING_PREFIX)
 
     listeners: Listeners = Field(
         (Listener("http", DEFAULT_HOST, DEFAULT_PORT),),
@@ -84,6 +88,19 @@ class ConsoleConfig(MetricsSettings):
         alias="audit.log.path",
         description="File to which every action is added as a line of JSON; by default they are in the log alone.",
     )
+    masking_rules: CommaSeparated = Field(
+        (),
+        alias="masking.rules",
+        description="Names of rules for fields of messages that are shown masked, separated by commas; "
+        "masking.rule.NAME.* says what each masks.",
+    )
+    masking_hash_secret: Annotated[str | None, SECRET] = Field(
+        None,
+        alias="masking.hash.secret",
+        min_length=16,
+        description="Secret under which masked fields are hashed. By default each start draws one, so hashes differ "
+        "from then on.",
+    )
     log_level: str = Field(
         "info",
         alias="log.level",
@@ -109,12 +126,15 @@ class ConsoleConfig(MetricsSettings):
         has_https = any(listener.scheme == "https" for listener in self.listeners)
         if has_https and self.https_keystore_location is None:
             raise ValueError("listeners.https.ssl.keystore.location: must be set for an https listener")
-        cluster_settings(self.clusters, self._of_clusters)
+        cluster_settings(self.clusters, self._below(PREFIX))
+        self._rules()
         return self
 
-    @property
-    def _of_clusters(self) -> Mapping[str, str]:
-        return {key: str(value) for key, value in (self.model_extra or {}).items()}
+    def _below(self, prefix: str) -> Mapping[str, str]:
+        return {key: str(value) for key, value in (self.model_extra or {}).items() if key.startswith(prefix)}
+
+    def _rules(self) -> tuple[MaskingRule, ...]:
+        return masking_rules(self.masking_rules, self._below(MASKING_PREFIX), self.clusters)
 
     @property
     def tls(self) -> RestTls | None:
@@ -144,10 +164,24 @@ class ConsoleConfig(MetricsSettings):
             ConfigurationError: a reference leads nowhere.
         """
         try:
-            written = {key: resolved(value, environment) for key, value in self._of_clusters.items()}
+            written = {key: resolved(value, environment) for key, value in self._below(PREFIX).items()}
         except BadReference as error:
             raise ConfigurationError(str(error)) from None
         return cluster_settings(self.clusters, written)
+
+    def masking(self, environment: Mapping[str, str] = os.environ) -> Masking:
+        """Return what is masked, with the key's `${env:NAME}` or `${file:PATH}` looked up.
+
+        Raises:
+            ConfigurationError: the reference leads nowhere.
+        """
+        if self.masking_hash_secret is None:
+            return Masking(self._rules(), secrets.token_bytes(32))
+        try:
+            key = resolved(self.masking_hash_secret, environment)
+        except BadReference as error:
+            raise ConfigurationError(f"masking.hash.secret: {error}") from None
+        return Masking(self._rules(), key.encode())
 
     @classmethod
     def load(cls, arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> Self:

@@ -53,6 +53,7 @@ async def messages(visit: Visit) -> Response:
             typed=visit.request.query_params,
             problem=str(error),
             rows=None,
+            is_masked=False,
         )
     parameters = query.parameters()
     return visit.render(
@@ -63,6 +64,7 @@ async def messages(visit: Visit) -> Response:
         typed={**visit.request.query_params, "partition": parameters["partition"]},
         problem=None if read.decode is None else read.decode.problem,
         rows=rows,
+        is_masked=bool(visit.mask(row.name)),
         looked=read.looked,
         total=sum(end - first for first, end in read.logs.values()),
         is_search=bool(query.words),
@@ -101,7 +103,9 @@ async def message(visit: Visit) -> Response:
     record = await _message(visit, row)
     decode = await visit.ask(decoder)
     shown = await visit.ask(lambda _: message_row(record, decode, WHOLE_CHARACTERS))
-    return visit.render("topic_message.html", topic=row, tab="messages", row=shown)
+    return visit.render(
+        "topic_message.html", topic=row, tab="messages", row=shown, is_masked=bool(visit.mask(row.name))
+    )
 
 
 async def field(visit: Visit) -> Response:
@@ -121,7 +125,8 @@ async def field(visit: Visit) -> Response:
 
 async def _read(visit: Visit, row: TopicRow, query: MessageQuery, wanted: int) -> Read:
     return await visit.ask(
-        lambda kit: read_messages(kit, row.name, row.partitions, query, wanted), within_s=ANSWER_WITHIN_S
+        lambda kit: read_messages(kit, visit.mask(row.name), row.name, row.partitions, query, wanted=wanted),
+        within_s=ANSWER_WITHIN_S,
     )
 
 
@@ -132,7 +137,9 @@ async def _message(visit: Visit, row: TopicRow) -> Record:
     partition, offset = map(int, given)
     if partition >= row.partitions:
         raise NotFound(f"topic {row.name} has no partition {partition}")
-    found = await visit.ask(lambda kit: read_one(kit, row.name, partition, offset), within_s=ANSWER_WITHIN_S)
+    found = await visit.ask(
+        lambda kit: read_one(kit, visit.mask(row.name), row.name, partition, offset), within_s=ANSWER_WITHIN_S
+    )
     if found is None:
         raise NotFound(
             f"partition {partition} of {row.name} has no message at {offset}: it was deleted or compacted, is a "

@@ -37,7 +37,12 @@ async def show(visit: Visit) -> Response:
     if len(place) != 1:
         raise BadForm("copy: it is PARTITION:OFFSET of one message")
     ((partition, offset),) = place.items()
-    record = await visit.ask(lambda kit: read_one(kit, row.name, partition, offset), within_s=ANSWER_WITHIN_S)
+    mask = visit.mask(row.name)
+    if mask:
+        raise Refused(
+            f"messages of {row.name} have fields that are masked for you; a copy would have them masked, too"
+        )
+    record = await visit.ask(lambda kit: read_one(kit, mask, row.name, partition, offset), within_s=ANSWER_WITHIN_S)
     if record is None:
         raise BadForm(f"partition {partition} of {row.name} has no message at {offset} any more")
     if len(record.key or b"") + len(record.value or b"") > COPIED_BYTES_MAX:

@@ -93,7 +93,10 @@ async def download(visit: Visit) -> Response:
 
 
 async def _ask(visit: Visit, row: TopicRow, asked: TopicQuery, rows_max: int) -> Queried:
-    return await visit.ask(lambda kit: query_topic(kit, row.name, row.partitions, asked, rows_max), within_s=WITHIN_S)
+    return await visit.ask(
+        lambda kit: query_topic(kit, visit.mask(row.name), row.name, row.partitions, asked, rows_max=rows_max),
+        within_s=WITHIN_S,
+    )
 
 
 def _page(visit: Visit, row: TopicRow, *, status: int = 200, problem: str | None = None, **shown: object) -> Response:

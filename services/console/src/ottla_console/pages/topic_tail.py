@@ -69,7 +69,7 @@ async def events(visit: Visit) -> Response:
 async def _stream(visit: Visit, row: TopicRow, query: MessageQuery) -> AsyncIterator[bytes]:
     try:
         with visit.console.tails.place():
-            shown = await visit.ask(lambda kit: TopicTail(kit, row.name, row.partitions, query))
+            shown = await visit.ask(lambda kit: TopicTail(kit, visit.mask(row.name), row.name, row.partitions, query))
             try:
                 yield _rows(visit, row, shown)
                 async for event in _events(visit, row, shown):

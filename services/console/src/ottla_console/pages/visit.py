@@ -29,6 +29,7 @@ from ottla_console.clusters.watches import Watches
 from ottla_console.config.cluster_settings import ClusterSettings
 from ottla_console.views.cluster_events import ActionDone
 from ottla_operations.errors import OperationError
+from ottla_operations.records.record_masking import Mask, Masking
 
 THEMES: Final = ("system", "light", "dark")
 THEME_COOKIE: Final = "ottla-theme"
@@ -69,6 +70,7 @@ class Console:
     notices: Notices
     actions: Actions
     tails: Tails
+    masking: Masking
     cookie: str
     is_secure: bool
 
@@ -123,6 +125,10 @@ class Visit:
         """Who has signed in to the cluster; empty where nobody has to."""
         credentials = self.credentials
         return "" if credentials is None else credentials.user
+
+    def mask(self, topic: str) -> Mask:
+        """Return what of a topic's messages is masked for the user; all of them pass through it."""
+        return self.console.masking.of(self.cluster.name, topic, [self.user] if self.user else [])
 
     @property
     def watch(self) -> ClusterWatch:

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ottla_operations.records.record_search import NOTHING
+
 PREVIEW_CHARACTERS: Final = 600
 WHOLE_CHARACTERS: Final = 1_000_000
 HEX_BYTES_MAX: Final = 4_096
@@ -28,7 +30,7 @@ BINARY_SHARE: Final = 0.3
 
 Decode = Callable[[bytes], Any]
 """Returns the JSON value of what has a schema, and `NOT_DECODED` for anything else."""
-NOT_DECODED: Final = object()
+NOT_DECODED: Final = NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
