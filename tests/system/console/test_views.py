@@ -35,6 +35,12 @@ VIEWS = {
     "broker-gone": "/brokers/77/decommission",
     "moves": "/moves",
     "events": "/events",
+    "security-users": "/security/users",
+    "security-new-user": "/security/new-user",
+    "security-acls": "/security/acls",
+    "security-quotas": "/security/quotas",
+    "security-set-quota": "/security/set-quota?name=producer_byte_rate&user-is=named&user=ann",
+    "security-audit": "/security/audit",
     "problem": "/topics/not-there",
 }
 STATUS = {"problem": 404, "decommission": 409}  # three brokers cannot do without one where topics have three replicas

@@ -1,1 +1,1 @@
-"""Access control lists: in words, in a file, and in a cluster."""
+"""Access control lists in a file."""

@@ -20,8 +20,8 @@ from typing import Any, Final
 
 import yaml
 
-from ottla.acls.binding_words import binding_of, principal_of
 from ottla_core.acls import WILDCARD, AclBinding, Permission
+from ottla_operations.acls.binding_words import binding_of, principal_of
 from ottla_operations.errors import OperationError
 
 PRINCIPALS: Final = "principals"

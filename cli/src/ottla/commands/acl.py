@@ -53,9 +53,9 @@ def list_(
 
       ottla acl list --principal flights --resource topic:flights-2013
     """
-    from ottla.acls.binding_words import document_of, principal_of, resource_of, sorted_bindings  # noqa: PLC0415
-    from ottla.acls.cluster_acls import all_bindings  # noqa: PLC0415
     from ottla_core.acl_filters import AclFilter, PatternFilter  # noqa: PLC0415
+    from ottla_operations.acls.binding_words import document_of, principal_of, resource_of, sorted_bindings  # noqa: PLC0415
+    from ottla_operations.acls.cluster_acls import all_bindings  # noqa: PLC0415
 
     wanted = AclFilter()
     if resource is not None:
@@ -97,7 +97,7 @@ def add(
 
       ottla acl add '*' all topic:payroll --deny --host 10.0.0.5
     """
-    from ottla.acls.cluster_acls import create  # noqa: PLC0415
+    from ottla_operations.acls.cluster_acls import create  # noqa: PLC0415
 
     bindings = _bindings(principal, operations, resources, hosts, deny=deny)
     with cluster_admin(bootstrap, properties) as admin:
@@ -125,8 +125,8 @@ def remove(
 
       ottla acl remove flights write 'topic:flights-*' --yes
     """
-    from ottla.acls.binding_words import sorted_bindings  # noqa: PLC0415
-    from ottla.acls.cluster_acls import delete  # noqa: PLC0415
+    from ottla_operations.acls.binding_words import sorted_bindings  # noqa: PLC0415
+    from ottla_operations.acls.cluster_acls import delete  # noqa: PLC0415
 
     bindings = _bindings(principal, operations, resources, hosts, deny=deny)
     with cluster_admin(bootstrap, properties) as admin:
@@ -158,8 +158,8 @@ def apply(
       ottla acl apply rights.yaml --yes
     """
     from ottla.acls.acl_file import changes_to, read_acl_file  # noqa: PLC0415
-    from ottla.acls.binding_words import document_of, sorted_bindings  # noqa: PLC0415
-    from ottla.acls.cluster_acls import all_bindings, create, delete  # noqa: PLC0415
+    from ottla_operations.acls.binding_words import document_of, sorted_bindings  # noqa: PLC0415
+    from ottla_operations.acls.cluster_acls import all_bindings, create, delete  # noqa: PLC0415
 
     wanted = read_acl_file(_text_of(file), str(file))
     with cluster_admin(bootstrap, properties) as admin:
@@ -192,8 +192,8 @@ def _text_of(file: Path) -> str:
 def _bindings(
     principal: str, operations: str, resources: list[str], hosts: list[str] | None, *, deny: bool
 ) -> "list[AclBinding]":
-    from ottla.acls.binding_words import binding_of  # noqa: PLC0415
     from ottla_core.acls import WILDCARD, Permission  # noqa: PLC0415
+    from ottla_operations.acls.binding_words import binding_of  # noqa: PLC0415
 
     permission = Permission.DENY if deny else Permission.ALLOW
     words = [word for word in operations.split(",") if word.strip()]
@@ -210,7 +210,7 @@ def _bindings(
 
 
 def _report(done: str, bindings: "Iterable[AclBinding]", *, as_json: bool) -> None:
-    from ottla.acls.binding_words import document_of  # noqa: PLC0415
+    from ottla_operations.acls.binding_words import document_of  # noqa: PLC0415
 
     if as_json:
         print_json({done: [document_of(each) for each in bindings]})
@@ -220,8 +220,8 @@ def _report(done: str, bindings: "Iterable[AclBinding]", *, as_json: bool) -> No
 
 
 def _line(binding: "AclBinding") -> str:
-    from ottla.acls.binding_words import document_of  # noqa: PLC0415
     from ottla_core.acls import WILDCARD  # noqa: PLC0415
+    from ottla_operations.acls.binding_words import document_of  # noqa: PLC0415
 
     words = document_of(binding)
     source = "" if binding.host == WILDCARD else f" from {binding.host}"

@@ -10,7 +10,7 @@ from ottla.output import note, print_json, print_table
 from ottla_operations.errors import OperationError, UsageProblem
 
 if TYPE_CHECKING:
-    from ottla.quotas.client_quotas import Entity
+    from ottla_operations.quotas.client_quotas import Entity
 
 User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="Of the clients of a user.")]
 DefaultUser = Annotated[bool, typer.Option("--default-user", help="Of users that have no quota of their own.")]
@@ -36,7 +36,7 @@ def list_(
 
       ottla quota list
     """
-    from ottla.quotas.client_quotas import quotas_of, shown  # noqa: PLC0415
+    from ottla_operations.quotas.client_quotas import quotas_of, shown  # noqa: PLC0415
 
     with cluster_admin(bootstrap, properties) as admin:
         found = sorted(quotas_of(admin).items(), key=lambda each: shown(each[0]))
@@ -99,7 +99,7 @@ def remove(
 
       ottla quota remove --default-user
     """
-    from ottla.quotas.client_quotas import quotas_of, shown  # noqa: PLC0415
+    from ottla_operations.quotas.client_quotas import quotas_of, shown  # noqa: PLC0415
 
     entity = _entity(
         {"user": (user, default_user), "client-id": (client_id, default_client_id), "ip": (address, default_address)}
@@ -121,7 +121,7 @@ def _change(
     *,
     as_json: bool,
 ) -> None:
-    from ottla.quotas.client_quotas import change, shown  # noqa: PLC0415
+    from ottla_operations.quotas.client_quotas import change, shown  # noqa: PLC0415
 
     with cluster_admin(bootstrap, properties) as admin:
         change(admin, entity, quotas)

@@ -53,7 +53,7 @@ def list_(
 
       ottla user list
     """
-    from ottla.users.scram_users import users_of  # noqa: PLC0415
+    from ottla_operations.users.scram_users import users_of  # noqa: PLC0415
 
     with cluster_admin(bootstrap, properties) as admin:
         users = users_of(admin)
@@ -92,7 +92,7 @@ def create(
       ottla user create flights --password-file /run/secrets/flights -m SCRAM-SHA-256 -m SCRAM-SHA-512
     """
     from ottla.users.password_source import read_password  # noqa: PLC0415
-    from ottla.users.scram_users import set_password, users_of  # noqa: PLC0415
+    from ottla_operations.users.scram_users import set_password, users_of  # noqa: PLC0415
 
     chosen = _numbers(mechanisms or [MechanismName.SHA_512])
     with cluster_admin(bootstrap, properties) as admin:
@@ -125,7 +125,7 @@ def password(
       ottla user password flights
     """
     from ottla.users.password_source import read_password  # noqa: PLC0415
-    from ottla.users.scram_users import set_password, users_of  # noqa: PLC0415
+    from ottla_operations.users.scram_users import set_password, users_of  # noqa: PLC0415
 
     with cluster_admin(bootstrap, properties) as admin:
         known = users_of(admin).get(name)
@@ -153,8 +153,8 @@ def delete(
 
       ottla user delete flights --yes
     """
-    from ottla.users.scram_users import delete as delete_credentials  # noqa: PLC0415
-    from ottla.users.scram_users import users_of  # noqa: PLC0415
+    from ottla_operations.users.scram_users import delete as delete_credentials  # noqa: PLC0415
+    from ottla_operations.users.scram_users import users_of  # noqa: PLC0415
 
     with cluster_admin(bootstrap, properties) as admin:
         known = users_of(admin).get(name)

@@ -1,1 +1,1 @@
-"""Users of SCRAM: their passwords, and their credentials in a cluster."""
+"""Where passwords of users come from."""

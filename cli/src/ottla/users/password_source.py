@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from ottla_operations.errors import OperationError
+from ottla_operations.users.passwords import PASSWORD_BYTES_MAX, checked_password
 
-PASSWORD_BYTES_MAX: Final = 1024
 STANDARD_INPUT: Final = Path("-")
 
 
@@ -34,7 +34,7 @@ def read_password(source: Path | None, user: str) -> str:
         raise OperationError(f"cannot read the password from {source}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise OperationError(f"cannot read the password from {source}: it is no text in UTF-8") from None
-    return _checked(password)
+    return checked_password(password)
 
 
 def _asked_for(user: str) -> str:
@@ -46,12 +46,4 @@ def _asked_for(user: str) -> str:
     password = getpass.getpass(f"password of {user}: ")
     if getpass.getpass("once more: ") != password:
         raise OperationError("the passwords are not the same; nothing was changed")
-    return _checked(password)
-
-
-def _checked(password: str) -> str:
-    if not password:
-        raise OperationError("the password is empty; nothing was changed")
-    if len(password.encode()) > PASSWORD_BYTES_MAX:
-        raise OperationError(f"the password has more than {PASSWORD_BYTES_MAX} bytes; nothing was changed")
-    return password
+    return checked_password(password)

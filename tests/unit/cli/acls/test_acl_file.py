@@ -3,8 +3,8 @@
 import pytest
 
 from ottla.acls.acl_file import changes_to, read_acl_file
-from ottla.acls.binding_words import binding_of, document_of
 from ottla_core.acls import AclOperation, PatternType, Permission, ResourceKind
+from ottla_operations.acls.binding_words import binding_of, document_of
 from ottla_operations.errors import OperationError
 
 TEXT = """

@@ -75,6 +75,10 @@ class Actions:
         await self._audit.record("done", **said, **action.details)
         return result
 
+    def newest(self, cluster: str) -> list[dict[str, Any]]:
+        """Return the newest audit records of a cluster, the newest first."""
+        return [each for each in reversed(self._audit.newest) if each["cluster"] == cluster]
+
     async def note_sign_in(self, cluster: str, user: str, *, problem: str | None = None) -> None:
         """Record that somebody has signed in, or that the cluster has refused it."""
         details = {} if problem is None else {"reason": problem}

@@ -3,14 +3,17 @@
 import asyncio
 import json
 import os
+from collections import deque
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import structlog
 
 from ottla_core.errors import ConfigurationError
 
+RECORDS_KEPT_MAX: Final = 1000
+"""Newest records, which a page shows."""
 Outcome = Literal["done", "failed", "refused"]
 
 log = structlog.get_logger("audit")
@@ -18,6 +21,10 @@ log = structlog.get_logger("audit")
 
 class AuditLog:
     """Writes records.
+
+    Attributes:
+        outcomes: how many there were.
+        newest: of this process, as they stand in the file.
 
     Args:
         path: a file that lines of JSON are added to; None for the log alone.
@@ -28,6 +35,7 @@ class AuditLog:
 
     def __init__(self, path: Path | None) -> None:
         self._descriptor: int | None = None
+        self.newest: deque[dict[str, Any]] = deque(maxlen=RECORDS_KEPT_MAX)
         self.outcomes: dict[str, int] = {"done": 0, "failed": 0, "refused": 0}
         if path is not None:
             try:
@@ -42,10 +50,11 @@ class AuditLog:
         self.outcomes[outcome] += 1
         record = {"user": user, "cluster": cluster, "action": action, "target": target, "outcome": outcome, **details}
         log.info("action", **record)
+        timed = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **record}
+        self.newest.append(timed)
         if self._descriptor is None:
             return
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        line = json.dumps({"time": at, **record}, ensure_ascii=False).encode(errors="backslashreplace") + b"\n"
+        line = json.dumps(timed, ensure_ascii=False).encode(errors="backslashreplace") + b"\n"
         try:
             await asyncio.to_thread(os.write, self._descriptor, line)
         except OSError as error:

@@ -17,6 +17,10 @@ from ottla_console.pages import (
     overview,
     placement,
     publish,
+    security_acls,
+    security_audit,
+    security_quotas,
+    security_users,
     sign_in,
     topic,
     topic_query,
@@ -42,6 +46,7 @@ NAVIGATION: Final[Sequence[Section]] = (
     Section("groups", "Groups", "/groups"),
     Section("brokers", "Brokers", "/brokers"),
     Section("events", "Events", "/events"),
+    Section("security", "Security", "/security/users"),
 )
 VIEWS: Final[Sequence[View]] = (
     *home.VIEWS,
@@ -62,4 +67,8 @@ VIEWS: Final[Sequence[View]] = (
     *elections.VIEWS,
     *placement.VIEWS,
     *moves.VIEWS,
+    *security_users.VIEWS,
+    *security_acls.VIEWS,
+    *security_quotas.VIEWS,
+    *security_audit.VIEWS,
 )

@@ -20,10 +20,15 @@ BINDINGS_AT_ONCE: Final = 500
 """Bindings that are created or deleted by one request."""
 
 
+class NoAuthorizer(OperationError):
+    """The cluster has no access control lists: everybody may do everything."""
+
+
 def all_bindings(admin: "ClusterAdmin") -> list[AclBinding]:
     """Return the bindings of a cluster.
 
     Raises:
+        NoAuthorizer: there are none.
         OperationError: the cluster refuses, or has an element that this release does not know.
     """
     response = admin.ask(
@@ -38,7 +43,7 @@ def all_bindings(admin: "ClusterAdmin") -> list[AclBinding]:
         )
     )
     if response.error_code is not ErrorCode.none:
-        raise OperationError(_refusal(response.error_code, response.error_message))
+        raise _refusal(response.error_code, response.error_message)
     try:
         return [
             AclBinding(
@@ -80,7 +85,7 @@ def create(admin: "ClusterAdmin", bindings: Iterable[AclBinding]) -> None:
         )
         for result in admin.ask(CreateAclsRequest(creations=creations)).results:
             if result.error_code is not ErrorCode.none:
-                raise OperationError(_refusal(result.error_code, result.error_message))
+                raise _refusal(result.error_code, result.error_message)
 
 
 def delete(admin: "ClusterAdmin", bindings: Iterable[AclBinding]) -> list[AclBinding]:
@@ -106,7 +111,7 @@ def delete(admin: "ClusterAdmin", bindings: Iterable[AclBinding]) -> list[AclBin
         results = admin.ask(DeleteAclsRequest(filters=filters)).filter_results
         for binding, result in zip(some, results, strict=True):
             if result.error_code is not ErrorCode.none:
-                raise OperationError(_refusal(result.error_code, result.error_message))
+                raise _refusal(result.error_code, result.error_message)
             if result.matching_acls:
                 found.append(binding)
     return found
@@ -116,7 +121,9 @@ def _chunks(bindings: Sequence[AclBinding]) -> Iterable[Sequence[AclBinding]]:
     return (bindings[begin : begin + BINDINGS_AT_ONCE] for begin in range(0, len(bindings), BINDINGS_AT_ONCE))
 
 
-def _refusal(code: ErrorCode, message: str | None) -> str:
+def _refusal(code: ErrorCode, message: str | None) -> OperationError:
     if code is ErrorCode.security_disabled:
-        return "the cluster has no authorizer, so everybody may do everything: brokers need authorizer.class.name"
-    return message or code.name
+        return NoAuthorizer(
+            "the cluster has no authorizer, so everybody may do everything: brokers need authorizer.class.name"
+        )
+    return OperationError(message or code.name)

@@ -1,1 +1,0 @@
-"""What `ottla quota` does."""

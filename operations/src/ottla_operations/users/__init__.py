@@ -1,0 +1,1 @@
+"""Users of SCRAM: their credentials in a cluster."""
