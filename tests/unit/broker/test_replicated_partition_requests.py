@@ -24,6 +24,7 @@ from ottla_broker.partition_table import PartitionTable
 from ottla_broker.replica.leader_replica import FollowerContact
 from ottla_core.cluster.state.model import NO_EPOCH, ClusterState, PartitionState, Topic
 from ottla_core.errors import NotLeaderOrFollower
+from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
 from tests.support.broker.broker_parts import ask, broker_of
 from tests.support.broker.partition_logs import NOW_MS, batch_of, open_log
@@ -185,6 +186,14 @@ async def test_a_follower_that_does_not_delete_in_time_is_reported(leader: Leade
     leader.follower_fetches(1)
 
     assert await leader.delete_records(1, timeout_ms=20) == (ErrorCode.request_timed_out, 0)
+
+
+async def test_records_of_a_compacted_partition_are_not_deleted_by_offset(tmp_path: Path) -> None:
+    leader = Leader(tmp_path, records_before=2)
+    log = leader.partition.log
+    log.update_config(TopicConfig(cleanup_policy=frozenset({"compact"})))
+    assert await leader.delete_records(1) == (ErrorCode.policy_violation, -1)
+    assert log.log_start_offset == 0
 
 
 async def test_replicas_that_may_be_elected_are_named(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from ottla_broker.broker import Broker, Request
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.outcome import Outcome, Parts
 from ottla_broker.partition import Partition
-from ottla_core.errors import InvalidTopic, KafkaError, OffsetOutOfRange, RequestTimedOut
+from ottla_core.errors import InvalidTopic, KafkaError, OffsetOutOfRange, PolicyViolation, RequestTimedOut
 from ottla_core.shards import INTERNAL_TOPICS
 
 HIGH_WATERMARK = -1
@@ -77,6 +77,10 @@ def _delete(broker: Broker, topic: str, wanted: Any) -> _Outcome:
         partition = broker.partitions.leader_of(topic, wanted.partition_index)
         partition.check_takes_writes()
         log = partition.log
+        if log.config.cleanup_policy == {"compact"}:
+            raise PolicyViolation(
+                f"{partition.topic_partition} has cleanup.policy=compact, so its records are deleted by key only"
+            )
         offset = log.high_watermark if wanted.offset == HIGH_WATERMARK else wanted.offset
         if not 0 <= offset <= log.high_watermark:
             raise OffsetOutOfRange(f"{partition.topic_partition} ends at {log.high_watermark}, before {offset}")
