@@ -2,8 +2,10 @@
 
 import re
 
+import httpx
 import pytest
-from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec, ResourceType
 from playwright.sync_api import Page, expect
 
 from tests.support.eventually import eventually
@@ -27,6 +29,20 @@ def make(cluster: ShownCluster, *topics: str) -> None:
     for created in cluster.admin.create_topics(wanted).values():
         created.result()
     eventually(lambda: all(partitions_of(cluster, each) for each in topics), "the topics are there")
+
+
+def publish(cluster: ShownCluster, topic: str, records: int) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for number in range(records):
+        producer.produce(topic, str(number))
+    assert producer.flush(30) == 0
+
+
+def open_topic(page: Page, cluster: ShownCluster, topic: str) -> None:
+    """Open a topic's page once the console, which keeps what it has seen for seconds, knows of it."""
+    address = f"{cluster.url}{cluster.pages}/topics/{topic}"
+    eventually(lambda: httpx.get(address).status_code == 200, "the console knows of the topic")
+    page.goto(address)
 
 
 def test_a_topic_is_created_grown_set_and_deleted(page: Page, shown_cluster: ShownCluster) -> None:
@@ -62,6 +78,34 @@ def test_a_topic_is_created_grown_set_and_deleted(page: Page, shown_cluster: Sho
     dialog.get_by_role("button", name="Delete").click()
     expect(page.get_by_role("status")).to_have_text("Topic flights was deleted.")
     eventually(lambda: partitions_of(shown_cluster, "flights") is None, "the topic is gone")
+
+
+def test_a_topic_is_emptied_and_its_offsets_go_on(page: Page, shown_cluster: ShownCluster) -> None:
+    make(shown_cluster, "emptied")
+    publish(shown_cluster, "emptied", 7)
+    open_topic(page, shown_cluster, "emptied")
+    page.get_by_role("button", name="Empty…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("textbox").fill("emptied")
+    dialog.get_by_role("button", name="Empty").click()
+    expect(page.get_by_role("status")).to_have_text("The records of emptied were deleted.")
+    place = TopicPartition("emptied", 0)
+    (first,) = shown_cluster.admin.list_offsets({place: OffsetSpec.earliest()}).values()
+    (end,) = shown_cluster.admin.list_offsets({place: OffsetSpec.latest()}).values()
+    assert (first.result(30).offset, end.result(30).offset) == (7, 7)
+
+
+def test_a_compacted_topic_is_not_emptied_and_it_is_said_why(page: Page, shown_cluster: ShownCluster) -> None:
+    topic = NewTopic("kept-by-key", num_partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
+    for each in shown_cluster.admin.create_topics([topic]).values():
+        each.result(30)
+    eventually(lambda: partitions_of(shown_cluster, "kept-by-key") == 1, "the topic is there")
+    open_topic(page, shown_cluster, "kept-by-key")
+    page.get_by_role("button", name="Empty…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("textbox").fill("kept-by-key")
+    dialog.get_by_role("button", name="Empty").click()
+    expect(page.get_by_role("alert")).to_contain_text("kept-by-key")
 
 
 def test_what_a_cluster_refuses_stands_beside_the_form(page: Page, shown_cluster: ShownCluster) -> None:

@@ -16,7 +16,7 @@ from ottla_console.views.topic_form import PARTITIONS_MAX
 from ottla_console.views.topic_partitions import partition_rows
 from ottla_console.views.topic_table import TopicRow, topic_rows
 from ottla_operations.cluster.cluster_view import ClusterView, Disks
-from ottla_operations.cluster.topic_changes import add_partitions, delete_topic
+from ottla_operations.cluster.topic_changes import add_partitions, delete_topic, empty_topic
 from ottla_operations.groups.inspection import Partition, log_offsets
 
 
@@ -78,6 +78,17 @@ async def grow(visit: Visit) -> Response:
     return visit.redirect(visit.address("topics", row.name), notice=f"Topic {row.name} has {wanted} partitions now.")
 
 
+async def empty(visit: Visit) -> Response:
+    """Delete all records of a topic whose name was typed."""
+    _, row = await topic_row(visit)
+
+    def effect(kit: ClusterKit) -> None:
+        empty_topic(kit.admin_client(), kit.settings.bootstrap, row.name, row.partitions)
+
+    await visit.act("topic.empty", row.name, lambda: visit.ask(effect), needed=row.name)
+    return visit.redirect(visit.address("topics", row.name), notice=f"The records of {row.name} were deleted.")
+
+
 async def delete(visit: Visit) -> Response:
     """Delete a topic whose name was typed."""
     _, row = await topic_row(visit)
@@ -110,5 +121,6 @@ def _offsets(kit: ClusterKit, view: ClusterView, topic: str) -> _Offsets:
 VIEWS: Final = (
     View("/topics/{topic:segment}", partitions, "topics"),
     View("/topics/{topic:segment}/partitions", grow, "topics", method="POST"),
+    View("/topics/{topic:segment}/empty", empty, "topics", method="POST"),
     View("/topics/{topic:segment}/delete", delete, "topics", method="POST"),
 )
