@@ -1,15 +1,16 @@
-"""What was found of a session that is not stored yet is true of the one that it was to replace."""
+"""Takeovers go on at what is committed, also where more had been copied, or found, before."""
 
 from uuid import UUID
 
 from ottla_mirror.copy.partition_copy import PartitionCopy
-from ottla_mirror.copy.partition_start import PartitionStart
+from ottla_mirror.copy.partition_start import PartitionStart, session_start
 from ottla_mirror.copy.partition_work import PartitionWork
 from ottla_mirror.copy.takeover import Pairing
 from ottla_mirror.copy.transactions.transaction_rules import Producer
 from ottla_mirror.copy.transactions.transactional_start import as_of_stored, begun_by
 from ottla_mirror.model import SourcePartition
-from ottla_mirror.offsets.stored_copy import SessionName, StoredCopy
+from ottla_mirror.offsets.offset_map import OffsetMap
+from ottla_mirror.offsets.stored_copy import Session, SessionName, StoredCopy
 
 WORKER = UUID(int=9)
 
@@ -54,3 +55,34 @@ def test_what_is_found_of_a_session_that_another_has_replaced_stays_as_it_is() -
     found = PartitionStart(new_session_at=4, replaces=never_stored.session.name)
     assert as_of_stored(found, copy_of(never_stored), others) == found
     assert as_of_stored(PartitionStart(), copy_of(never_stored), stored) == PartitionStart()
+
+
+def test_no_session_begins_behind_what_is_committed() -> None:
+    """The source has another history from offset 8 on, and the transaction up to there was aborted."""
+    stored = taken_over(0, None)
+    stored.map.append(0, 5, 4)
+    never_stored = taken_over(1, stored)
+    for session in (stored.session, never_stored.session):
+        copied = begun_anew_in(session, stored)
+        copied.map.append(4, 9, 4)  # acknowledged, and not committed
+        found = PartitionStart(new_session_at=8, replaces=session.name)
+        start = session_start(stored, as_of_stored(found, copy_of(copied), stored), None)
+        assert start is None, "offsets 4 to 7 are at the target in no transaction that counts"
+        following = begun_by(work(), Producer(7, 3), start, stored, target_end=20, worker=WORKER)
+        assert (following.next_source_offset, following.map.holes()) == (4, [])
+
+
+def test_a_session_begins_before_or_at_what_is_committed() -> None:
+    stored = taken_over(0, None)
+    stored.map.append(0, 5, 4)
+    for place in (2, 4):
+        found = PartitionStart(new_session_at=place, replaces=stored.session.name)
+        assert session_start(stored, as_of_stored(found, copy_of(stored), stored), None) == place
+
+
+def begun_anew_in(session: Session, before: StoredCopy) -> StoredCopy:
+    """The same position and map, which may go on."""
+    offsets = OffsetMap(0, 5)
+    offsets.append(0, 5, 4)
+    assert offsets.source_end == before.next_source_offset
+    return StoredCopy(session=session, next_sequence=before.next_sequence, map=offsets)

@@ -121,11 +121,19 @@ def as_of_stored(beginning: PartitionStart, copy: PartitionCopy | None, stored: 
 
     A session is stored with its first transaction only. What is found before that is true of the session which it
     would have replaced, unless another worker has replaced that one since.
+
+    Where another session was to begin behind what is committed, the transaction that was to bring the position there
+    has been aborted. What lies between is copied again, and what was found is found again.
     """
     if copy is None or stored is None or beginning.replaces != copy.session.name:
         return beginning
-    is_never_stored = stored.session.name == copy.session.replaces
-    return replace(beginning, replaces=stored.session.name) if is_never_stored else beginning
+    if stored.session.name == copy.session.replaces:  # it was never stored
+        beginning = replace(beginning, replaces=stored.session.name)
+    is_about_stored = beginning.replaces == stored.session.name
+    new_session_at = beginning.new_session_at
+    if is_about_stored and new_session_at is not None and new_session_at > stored.next_source_offset:
+        return replace(beginning, new_session_at=None)
+    return beginning
 
 
 def begun_by(
