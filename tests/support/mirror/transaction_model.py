@@ -310,7 +310,9 @@ class WorkerModel:
         problem: why it has halted.
     """
 
-    def __init__(self, source: SourceModel, target: TargetModel, chosen: random.Random) -> None:
+    def __init__(
+        self, source: SourceModel, target: TargetModel, chosen: random.Random, settings: CopySettings = SETTINGS
+    ) -> None:
         self.work = self.made_work()
         self.target = target
         self.is_gone = self.is_replaced = False
@@ -324,7 +326,7 @@ class WorkerModel:
             owner=self,
             requests=self.requests,
             store=self.store,
-            settings=SETTINGS,
+            settings=settings,
             now_ms=lambda: 0,
         )
         self._id = uuid4()

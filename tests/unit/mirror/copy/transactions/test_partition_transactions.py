@@ -1,7 +1,8 @@
-"""A transaction is not written where whoever takes over from it would copy something a second time."""
+"""Transactions keep whoever takes over from copying something a second time, or from leaving something out."""
 
 import asyncio
 import random
+from dataclasses import replace
 from uuid import UUID
 
 from ottla_mirror.copy.needs import Need
@@ -11,7 +12,7 @@ from ottla_mirror.copy.transactions.transaction_rules import Producer
 from ottla_mirror.copy.transactions.transactional_start import begun_by
 from tests.support.mirror.jumping_loop import run_in_jumps
 from tests.support.mirror.mirror_model import SourceModel
-from tests.support.mirror.transaction_model import DATA, PARTITION, TargetModel, WorkerModel
+from tests.support.mirror.transaction_model import DATA, PARTITION, SETTINGS, TargetModel, WorkerModel
 
 WORKER = UUID(int=9)
 
@@ -76,5 +77,29 @@ def test_nothing_is_committed_before_all_is_found_that_was_copied_without_transa
         assert not worker.target.logs[DATA].batches
         stored = (await worker.store.load([PARTITION]))[PARTITION]
         assert stored.next_source_offset == copy.map.source_end > 0
+
+    run_in_jumps(scenario())
+
+
+def test_a_copy_that_begins_at_the_end_stores_where_that_is_before_there_is_a_record() -> None:
+    async def scenario() -> None:
+        target = TargetModel(is_version_2=True)
+        source = source_of(3)
+        worker = WorkerModel(source, target, random.Random(1), replace(SETTINGS, start="latest"))
+        worker.requests.loses = 0.0
+        end = source.end
+        await worker.store.load([PARTITION])
+        copied = begun_by(worker.work, target.init(), end, None, target_end=0, worker=WORKER)
+        worker.work.replace_copy(PartitionCopy(copied, Pairing([], 0, end), WORKER))
+        worker.writing.wake()
+        while worker.writing.is_busy:
+            await asyncio.sleep(0.1)  # the clock jumps
+        following = WorkerModel(source, target, random.Random(2))
+        stored = (await following.store.load([PARTITION])).get(PARTITION)
+        assert stored is not None, "what is written at the source until somebody takes over would be left out"
+        assert stored.next_source_offset == end
+        assert not target.logs[DATA].batches
+        worker.writing.wake()
+        assert not worker.writing.is_busy, "it is stored once"
 
     run_in_jumps(scenario())

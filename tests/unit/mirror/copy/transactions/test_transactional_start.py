@@ -2,12 +2,13 @@
 
 from uuid import UUID
 
+from ottla_mirror.copy.copy_settings import CopySettings
 from ottla_mirror.copy.partition_copy import PartitionCopy
 from ottla_mirror.copy.partition_start import PartitionStart, session_start
 from ottla_mirror.copy.partition_work import PartitionWork
 from ottla_mirror.copy.takeover import Pairing
 from ottla_mirror.copy.transactions.transaction_rules import Producer
-from ottla_mirror.copy.transactions.transactional_start import as_of_stored, begun_by
+from ottla_mirror.copy.transactions.transactional_start import as_of_stored, begun_by, first_start
 from ottla_mirror.model import SourcePartition
 from ottla_mirror.offsets.offset_map import OffsetMap
 from ottla_mirror.offsets.stored_copy import Session, SessionName, StoredCopy
@@ -78,6 +79,16 @@ def test_a_session_begins_before_or_at_what_is_committed() -> None:
     for place in (2, 4):
         found = PartitionStart(new_session_at=place, replaces=stored.session.name)
         assert session_start(stored, as_of_stored(found, copy_of(stored), stored), None) == place
+
+
+def test_a_copy_that_began_at_the_end_goes_on_there_though_nothing_was_stored() -> None:
+    begun_work = work()
+    settings = CopySettings(start="latest")
+    assert first_start(begun_work, 50, {}, settings) == 50
+    begun_work.replace_copy(copy_of(begun_by(begun_work, Producer(7, 0), 40, None, target_end=0, worker=WORKER)))
+    assert first_start(begun_work, 50, {}, settings) == 40
+    assert first_start(begun_work, 50, {begun_work.partition: taken_over(0, None)}, settings) == 50
+    assert first_start(begun_work, 50, {}, CopySettings()) == 50
 
 
 def begun_anew_in(session: Session, before: StoredCopy) -> StoredCopy:

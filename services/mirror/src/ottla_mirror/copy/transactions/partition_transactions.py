@@ -123,6 +123,7 @@ class PartitionTransactions:
         self._acknowledged = 0
         self._committed_end = 0
         self._is_writing = self._is_ending = self._is_finishing = self._has_batches = False
+        self._has_to_store_start = False
         self._writes_since_s = 0.0
         self._sent_bytes = self._sent_end = 0
         self._damage = ""
@@ -172,6 +173,8 @@ class PartitionTransactions:
         self._transaction.write_as(Producer(*copy.session.name))
         self._acknowledged = 0
         self._committed_end = copy.session.source_start_offset  # it may have come further since
+        # Whoever takes over from a position that is not stored begins at the end of the source as it is then.
+        self._has_to_store_start = self._settings.start == "latest" and copy.session.replaces is None
 
     def _wants_transaction(self) -> bool:
         copy = self._copy
@@ -184,6 +187,8 @@ class PartitionTransactions:
             # What was copied without transactions is not all found. Who takes over from a transaction looks no more,
             # and would copy the rest a second time.
             return False
+        if self._has_to_store_start:
+            return True
         if copy.map.source_end > self._committed_end and (self._is_finishing or need is not None):
             return True
         return self._work.has_to_send
@@ -254,7 +259,7 @@ class PartitionTransactions:
         self._acknowledged = transaction.next_sequence(self._target)
         self._store.on_committed(self._work.partition, copied, prepared)
         self._committed_end = end
-        self._is_finishing = False
+        self._is_finishing = self._has_to_store_start = False
         refused_at = self._work.refused_at
         if refused_at is not None and self._committed_end > refused_at:
             self._work.refused_at = None
@@ -328,7 +333,7 @@ class PartitionTransactions:
             self._sizes,
             age_s=self._loop.time() - self._writes_since_s,
             sent_bytes=self._sent_bytes,
-            is_wanted=self._is_finishing or copy.needed is not None,
+            is_wanted=self._is_finishing or self._has_to_store_start or copy.needed is not None,
             is_refused_next=following is not None
             and self._has_batches
             and following.base_offset >= self._sent_end

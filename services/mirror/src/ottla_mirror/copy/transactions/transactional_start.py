@@ -21,6 +21,7 @@ from ottla_mirror.copy.takeover import Pairing, TargetScan
 from ottla_mirror.copy.target_scan import ScanTask, scan_targets
 from ottla_mirror.copy.transactions.target_transactions import TargetTransactions
 from ottla_mirror.copy.transactions.transaction_rules import Producer, transactional_id
+from ottla_mirror.model import SourcePartition
 from ottla_mirror.offsets.stored_copy import Session, StoredCopy, TransactionalStore, begun
 
 
@@ -70,6 +71,7 @@ class TransactionalStarts:
         ends = await self._offsets.at_target(list(producers), LATEST, failures)
         beginnings = {work: as_of_stored(wanted[work], work.copy, stored.get(work.partition)) for work in ends}
         starts = await self._offsets.starts(beginnings, stored, ends, failures)
+        starts = {work: first_start(work, start, stored, self._settings) for work, start in starts.items()}
         copies: dict[PartitionWork, StoredCopy] = {}
         tasks, scans = [], {}
         for work in [each for each in ends if each not in failures]:
@@ -134,6 +136,15 @@ def as_of_stored(beginning: PartitionStart, copy: PartitionCopy | None, stored: 
     if is_about_stored and new_session_at is not None and new_session_at > stored.next_source_offset:
         return replace(beginning, new_session_at=None)
     return beginning
+
+
+def first_start(
+    work: PartitionWork, start: int, stored: Mapping[SourcePartition, StoredCopy], settings: CopySettings
+) -> int:
+    """Return where to begin; once begun at the source's end, it is there though nothing could be stored yet."""
+    if settings.start != "latest" or work.copy is None or work.partition in stored:
+        return start
+    return min(start, work.copy.session.source_start_offset)
 
 
 def begun_by(

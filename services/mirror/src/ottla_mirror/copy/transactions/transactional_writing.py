@@ -105,7 +105,9 @@ class TransactionalWriting:
         self._of(work).wake()
 
     def note(self, work: PartitionWork) -> None:
-        """Take note that a partition may have come further; `_commit_idle` will see."""
+        """Take note that a partition has begun, or may have come further; of the latter `_commit_idle` will see."""
+        if self._settings.start == "latest" and self._owner.is_ours(work):
+            self._of(work).wake()  # the position has to be stored before there is a record
 
     def is_settled(self, work: PartitionWork) -> bool:
         """Return whether a partition may be taken over; if not, see to it that it soon can be."""
