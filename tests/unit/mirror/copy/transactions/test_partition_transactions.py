@@ -5,6 +5,8 @@ import random
 from dataclasses import replace
 from uuid import UUID
 
+import pytest
+
 from ottla_mirror.copy.needs import Need
 from ottla_mirror.copy.partition_copy import PartitionCopy
 from ottla_mirror.copy.takeover import FoundBatch, Pairing, fingerprint_of
@@ -101,5 +103,33 @@ def test_a_copy_that_begins_at_the_end_stores_where_that_is_before_there_is_a_re
         assert not target.logs[DATA].batches
         worker.writing.wake()
         assert not worker.writing.is_busy, "it is stored once"
+
+    run_in_jumps(scenario())
+
+
+def test_what_fails_unexpectedly_is_taken_over_from_what_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        source = source_of(8)
+        worker = worker_with([], source)
+        await worker.store.load([PARTITION])
+        copy = worker.work.copy
+        assert copy is not None
+        records, aborted = source.fetch(0, 1000)
+        copy.take(records, aborted, high_watermark=source.end, last_stable_offset=source.stable_end)
+
+        def prepare(*_: object) -> None:
+            raise RuntimeError("a bug")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(worker.store, "prepare", prepare)
+            worker.writing.wake()
+            while worker.writing.is_busy:
+                await asyncio.sleep(0.1)  # the clock jumps
+        assert worker.failures == 1
+        assert copy.needed is not None
+        worker.writing.wake()
+        assert not worker.writing.is_busy, "the position is behind records that were aborted"
+        assert worker.target.logs[DATA].batches
+        assert not worker.target.logs[DATA].committed()
 
     run_in_jumps(scenario())

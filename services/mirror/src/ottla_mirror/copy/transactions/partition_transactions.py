@@ -224,6 +224,11 @@ class PartitionTransactions:
             log.info("a transaction is aborted", transactional_id=self._transaction.id, reason=str(error))
             await self._abort(copy)
             return error
+        except Exception:
+            # Nothing of it may count, or the next one would commit a position behind records that were aborted.
+            log.exception("a transaction has failed unexpectedly", transactional_id=self._transaction.id)
+            await self._abort(copy)
+            return TransactionFailed("it has failed unexpectedly")
         return None
 
     async def _write(

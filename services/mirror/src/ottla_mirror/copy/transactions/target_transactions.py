@@ -182,6 +182,7 @@ class TargetTransactions:
         Raises:
             Refused, Unreachable, AuthenticationFailed, UnsupportedByBroker: see `AsyncCluster`.
         """
+        raises_epoch = self.is_version_2  # `look` may find another version while this one waits
         request = message_of(
             message_codec(_END_KEY, self._end_version).request_type,
             transactional_id=transactional_id,
@@ -191,7 +192,7 @@ class TargetTransactions:
         )
         response = await self._ask(transactional_id, request, is_exact=True)
         code = ErrorCode(response.error_code)
-        if not self.is_version_2 or code is not ErrorCode.none:
+        if not raises_epoch or code is not ErrorCode.none:
             return code, None
         return code, Producer(int(response.producer_id), int(response.producer_epoch))
 
