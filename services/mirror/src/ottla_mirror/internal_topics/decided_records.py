@@ -41,6 +41,12 @@ class DecidedRecords:
     def __init__(self) -> None:
         self._open: dict[int, list[Record]] = {}
 
+    def copy(self) -> "DecidedRecords":
+        """Return one that may go on by itself."""
+        other = DecidedRecords()
+        other._open = {producer_id: records.copy() for producer_id, records in self._open.items()}
+        return other
+
     def clear(self) -> None:
         """Forget everything: the log is read again from its start."""
         self._open.clear()

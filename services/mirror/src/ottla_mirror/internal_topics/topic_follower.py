@@ -104,11 +104,13 @@ class TopicFollower:
             log.warning("reading anew", topic=str(self._topic), reason=str(error))
             await self._restart(timeout_s)
             return
+        decided = self._decided.copy()
         try:
-            records = self._decided.take(found.batches)
+            records = decided.take(found.batches)
         except InvalidRecord as error:
             raise InternalTopicError(f"{self._topic} cannot be read at offset {self._offset}: {error}") from error
         self._on_records(records)
+        self._decided = decided  # not before: what was refused has to be refused again
         self._offset = found.next_offset
 
     async def _restart(self, timeout_s: float) -> None:
