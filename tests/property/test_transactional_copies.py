@@ -1,8 +1,8 @@
 """Whatever happens to workers and requests, committed records at the target are those of the source, once, in order.
 
 Histories are simulated: workers take a partition over from others that live on unawares, requests are late and get
-lost, and so do their answers. At all times the committed position says exactly what is committed. Rules that are
-broken on purpose are noticed.
+lost, and so do their answers; now and then the source has another history, for which another session begins. At all
+times the committed position says exactly what is committed. Rules that are broken on purpose are noticed.
 
 `OTTLA_TEST_SEED` and `OTTLA_TEST_HISTORIES` choose other histories, and how many.
 """
@@ -12,13 +12,18 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
 from ottla_core.wire.records import Record
+from ottla_mirror.copy.partition_copy import PartitionCopy
+from ottla_mirror.copy.partition_start import PartitionStart
 from ottla_mirror.copy.transactions import partition_transactions
 from ottla_mirror.internal_topics.decided_records import DecidedRecords, ReadBatch
 from ottla_mirror.offsets.map_topic import MapTopic
+from ottla_mirror.offsets.stored_copy import StoredCopy
+from tests.support.mirror import transaction_model
 from tests.support.mirror.jumping_loop import run_in_jumps
 from tests.support.mirror.mirror_model import SourceModel
 from tests.support.mirror.transaction_model import (
@@ -196,6 +201,18 @@ def unanswered_batches_are_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
         yield
 
 
+@contextmanager
+def sessions_begin_behind_what_is_committed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Where the source has another history, the next session begins at a position whose transaction was aborted."""
+
+    def as_found(beginning: PartitionStart, _: PartitionCopy, stored: StoredCopy) -> PartitionStart:
+        return replace(beginning, replaces=stored.session.name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(transaction_model, "as_of_stored", as_found)
+        yield
+
+
 def is_noticed(breaks: Callable[[TargetModel], None] | None = None) -> bool:
     """Whether some history shows that a rule is broken."""
     for seed in range(SEED, SEED + 4 * HISTORIES):
@@ -224,4 +241,9 @@ def test_it_is_noticed_if_positions_are_stored_apart_from_records(monkeypatch: p
 
 def test_it_is_noticed_if_batches_without_an_answer_are_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     with unanswered_batches_are_left(monkeypatch):
+        assert is_noticed()
+
+
+def test_it_is_noticed_if_sessions_begin_behind_what_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with sessions_begin_behind_what_is_committed(monkeypatch):
         assert is_noticed()

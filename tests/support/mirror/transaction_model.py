@@ -25,18 +25,21 @@ from ottla_core.wire.record_batch import (
 )
 from ottla_core.wire.records import Record, encode_batch
 from ottla_mirror.copy.copy_settings import CopySettings, TransactionSettings
+from ottla_mirror.copy.needs import Need
 from ottla_mirror.copy.partition_copy import PartitionCopy
+from ottla_mirror.copy.partition_start import PartitionStart, session_start
 from ottla_mirror.copy.partition_work import PartitionWork
 from ottla_mirror.copy.takeover import Pairing
 from ottla_mirror.copy.transactions.partition_transactions import PartitionTransactions
 from ottla_mirror.copy.transactions.transaction_requests import OnOutcome, TopicPartition
 from ottla_mirror.copy.transactions.transaction_rules import Producer, transactional_id
-from ottla_mirror.copy.transactions.transactional_start import begun_by
+from ottla_mirror.copy.transactions.transactional_start import as_of_stored, begun_by
 from ottla_mirror.internal_topics.decided_records import ReadBatch, read_batch
 from ottla_mirror.internal_topics.internal_topic import InternalTopic
 from ottla_mirror.internal_topics.topic_requests import Fetched
 from ottla_mirror.model import SourcePartition
 from ottla_mirror.offsets.map_topic import MapTopic
+from ottla_mirror.offsets.stored_copy import StoredCopy
 from tests.support.mirror.mirror_model import CONTROL_ABORT, CONTROL_COMMIT, TOPIC_ID, SourceModel
 
 PARTITION = SourcePartition(topic="t", topic_id=TOPIC_ID, partition=0)
@@ -48,6 +51,8 @@ SETTINGS = CopySettings(
     source_alias="A", transactions=TransactionSettings(interval_s=0.5, bytes_max=2000, timeout_ms=20_000)
 )
 BATCHES_KNOWN = 5
+PARTS = 0.03
+"""How often a worker finds that the source has another history, of the times that it is fed."""
 Answer = TypeVar("Answer")
 
 
@@ -349,7 +354,11 @@ class WorkerModel:
                 self._is_to_begin = False
                 await self._take_over()
             self._feed()
+            self._part()
             self.writing.wake()
+            copy = self.work.copy
+            if copy is not None and copy.needed is not None and not self.writing.is_busy:
+                self._is_to_begin = True
             await asyncio.sleep(self._chosen.uniform(0.01, 0.2))  # the clock jumps
 
     async def _take_over(self) -> None:
@@ -359,9 +368,24 @@ class WorkerModel:
             self._is_to_begin = True
             return
         before = (await self.store.load([PARTITION])).get(PARTITION)
-        start = 0 if before is None else None
-        copied = begun_by(self.work, producer, start, before, target_end=0, worker=self._id)
+        start = 0 if before is None else session_start(before, self._beginning(before), None)
+        end = self.target.logs[DATA].end
+        copied = begun_by(self.work, producer, start, before, target_end=end, worker=self._id)
         self.work.replace_copy(PartitionCopy(copied, Pairing([], 0, copied.next_source_offset), self._id))
+
+    def _beginning(self, before: StoredCopy) -> PartitionStart:
+        copy = self.work.copy
+        if copy is None or copy.needed is None or copy.needed.need is not Need.NEW_SESSION:
+            return PartitionStart()
+        place = min(copy.needed.source_offset, copy.map.source_end)
+        found = PartitionStart(new_session_at=place, replaces=copy.session.name)
+        return as_of_stored(found, copy, before)
+
+    def _part(self) -> None:
+        """Now and then the source has another history from where it was fetched last, which is that of the others."""
+        copy = self.work.copy
+        if copy is not None and copy.takes() and self._chosen.random() < PARTS:
+            copy.part_at(copy.fetch_offset, "the source has another history")
 
     def _feed(self) -> None:
         copy = self.work.copy
