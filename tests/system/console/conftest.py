@@ -39,7 +39,9 @@ def shown_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShownClu
     """Three brokers and a console."""
     (port,) = free_ports(1)
     directory = tmp_path_factory.mktemp("console") / "cluster"
-    with OttlaCluster(directory, brokers=3, arguments=["--console", "--console-port", str(port)]) as cluster:
+    with OttlaCluster(
+        directory, brokers=3, arguments=["--console", "--console-port", str(port), "--mirror", "1"]
+    ) as cluster:
         yield ShownCluster(
             directory=directory,
             bootstrap=cluster.bootstrap,

@@ -41,6 +41,7 @@ VIEWS = {
     "security-quotas": "/security/quotas",
     "security-set-quota": "/security/set-quota?name=producer_byte_rate&user-is=named&user=ann",
     "security-audit": "/security/audit",
+    "mirrors": "/mirrors",
     "problem": "/topics/not-there",
 }
 STATUS = {"problem": 404, "decommission": 409}  # three brokers cannot do without one where topics have three replicas

@@ -7,11 +7,12 @@ import typer
 
 from ottla.confirmation import Yes, ask_at_terminal, ask_or_refuse
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
-from ottla.mirror.link_requests import LinkName, LinkNames, link_admin, link_property_settings, status_of_links
+from ottla.mirror.link_requests import LinkName, LinkNames, link_admin, link_property_settings
 from ottla.mirror.rate import in_words, parse_rate
 from ottla.output import note, print_json, print_table
 from ottla.sequential_actions import do_each
 from ottla_operations.errors import OperationError, UsageProblem
+from ottla_operations.links.link_standing import status_of_links
 
 
 def pause(
@@ -129,9 +130,6 @@ def promote(
     as_json: Json = False,
 ) -> None:
     """Have linked topics follow no longer and take writes.
-
-    from ottla.mirror.link_requests import LinkName, LinkNames, link_admin, link_property_settings, status_of_links
-    from ottla.mirror.rate import in_words, parse_rate
 
     [bold]Examples[/bold]
 

@@ -13,22 +13,18 @@ from ottla.kafka_client import (
 )
 from ottla.mirror.link_requests import (
     ALL_GROUPS,
-    WORKING,
     LinkName,
     LinksOrAll,
     LinkSourceProperties,
     TopicPatterns,
-    described_links,
-    fails,
     keep_in_step,
     kept_now,
     link_admin,
-    problem_lines,
-    status_of_links,
     watch_until_here,
 )
 from ottla.output import note, print_json, print_table
 from ottla_operations.errors import OperationError
+from ottla_operations.links.link_standing import WORKING, described_links, fails, problem_lines, status_of_links
 
 if TYPE_CHECKING:
     from ottla.mirror.link_source import LinkSource

@@ -12,19 +12,18 @@ from ottla.mirror.duration_text import duration_text
 from ottla.output import progress_bar
 from ottla_operations.errors import OperationError, UsageProblem
 from ottla_operations.kafka_access import check_reachable
+from ottla_operations.links.link_standing import WORKING, fails, status_of_links
 from ottla_operations.quantities import counted
 
 if TYPE_CHECKING:
     from ottla.mirror.link_source import LinkSource
-    from ottla_core.client.links import LinkStatus
-    from ottla_core.cluster.controller_rpc.link_api import DescribedLink, LinkKeeping
+    from ottla_core.cluster.controller_rpc.link_api import LinkKeeping
     from ottla_core.cluster.state.model import Link
     from ottla_operations.links.link_admin import LinkAdmin
 
 LOOK_INTERVAL_S: Final = 0.5
 IN_STEP_WITHIN_S: Final = 20.0
 """So long a failure of groups or settings may take to pass by itself, as until the topic of groups is made."""
-WORKING: Final = frozenset({"RUNNING", "PAUSED"})
 PASSING: Final = frozenset({*WORKING, "WAITING", "NO_LEADER"})
 
 PROVIDERS: Final = {
@@ -65,29 +64,6 @@ def link_admin(bootstrap: str, properties: Sequence[str] | None) -> "LinkAdmin":
     return LinkAdmin(bootstrap, client_config(bootstrap, properties))
 
 
-def described_links(admin: "LinkAdmin", names: Sequence[str]) -> "Sequence[DescribedLink]":
-    """Return links, or all without names.
-
-    Raises:
-        OperationError: there is none of a name.
-    """
-    from ottla_core.client.links import describe_links  # noqa: PLC0415
-
-    found = admin.ask(describe_links(names)).links
-    if missing := set(names) - {each.link.name for each in found}:
-        raise OperationError(f"there is no link {min(missing)}")
-    return found
-
-
-def status_of_links(admin: "LinkAdmin", names: Sequence[str]) -> "LinkStatus":
-    """Return how far the partitions of links have come; errors as with `described_links`."""
-    from ottla_core.client.links import link_status  # noqa: PLC0415
-
-    if names:
-        described_links(admin, names)
-    return admin.ask(link_status(names))
-
-
 def kept_now(admin: "LinkAdmin", names: Sequence[str]) -> "Sequence[LinkKeeping]":
     """Have links brought in step with their sources now, and return how that went."""
     from ottla_core.client.links import keep_links  # noqa: PLC0415
@@ -117,20 +93,6 @@ def link_property_settings(assignments: Sequence[str] | None) -> dict[str, str]:
     except InvalidRequest as error:
         raise UsageProblem(f"--set {error.message}") from None
     return found
-
-
-def problem_lines(keeping: "LinkKeeping") -> list[str]:
-    """Return what of a link is not as in its source, one line for each."""
-    lines = [f"{keeping.link}: not in step: {keeping.failure}"] if keeping.failure else []
-    lines += [f"{keeping.link}: {each.kind.value} {each.name}: {each.reason}" for each in keeping.problems]
-    if keeping.problems_left_off:
-        lines.append(f"{keeping.link}: and {keeping.problems_left_off} more")
-    return lines
-
-
-def fails(keeping: "LinkKeeping") -> bool:
-    """Return whether something of a link is not as in its source, against everybody's will."""
-    return bool(keeping.failure) or any(each.kind.is_failure for each in keeping.problems)
 
 
 def watch_until_here(admin: "LinkAdmin", name: str) -> None:

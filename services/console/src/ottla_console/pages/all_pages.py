@@ -13,6 +13,7 @@ from ottla_console.pages import (
     groups,
     home,
     messages,
+    mirrors,
     moves,
     overview,
     placement,
@@ -45,6 +46,7 @@ NAVIGATION: Final[Sequence[Section]] = (
     Section("topics", "Topics", "/topics"),
     Section("groups", "Groups", "/groups"),
     Section("brokers", "Brokers", "/brokers"),
+    Section("mirrors", "Mirrors", "/mirrors"),
     Section("events", "Events", "/events"),
     Section("security", "Security", "/security/users"),
 )
@@ -71,4 +73,5 @@ VIEWS: Final[Sequence[View]] = (
     *security_acls.VIEWS,
     *security_quotas.VIEWS,
     *security_audit.VIEWS,
+    *mirrors.VIEWS,
 )

@@ -1,0 +1,101 @@
+"""Links and flows in the console, from the click to the effect, with a second cluster as their source."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from playwright.sync_api import Page, expect
+
+from ottla_operations.workers.mirror_client import MirrorClient, flow_path
+from tests.support.clusters.ottla_cluster import OttlaCluster, ottla_command
+from tests.support.console.browser import serious_barriers
+from tests.support.eventually import eventually
+from tests.system.console.conftest import ShownCluster
+
+pytestmark = pytest.mark.slow
+
+FLOW = "west->local"
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A cluster of one broker with two topics; its address."""
+    with OttlaCluster(tmp_path_factory.mktemp("source") / "cluster") as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        for created in admin.create_topics([NewTopic("linked", 1, 1), NewTopic("copied", 1, 1)]).values():
+            created.result()
+        producer = Producer({"bootstrap.servers": cluster.bootstrap})
+        for topic in ("linked", "copied"):
+            for number in range(5):
+                producer.produce(topic, str(number).encode())
+        assert producer.flush(30) == 0
+        yield cluster.bootstrap
+
+
+def ottla(*arguments: str) -> str:
+    done = subprocess.run([ottla_command(), *arguments], check=True, capture_output=True, text=True, timeout=120)
+    return done.stdout
+
+
+def takes_writes(cluster: ShownCluster, topic: str) -> bool:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "message.timeout.ms": 5000})
+    is_taken: list[bool] = []
+    producer.produce(topic, b"written here", on_delivery=lambda error, _: is_taken.append(error is None))
+    producer.flush(10)
+    return is_taken == [True]
+
+
+def confirm(page: Page, label: str, typed: str | None = None) -> None:
+    page.get_by_role("button", name=f"{label}…").click()
+    dialog = page.get_by_role("dialog")
+    if typed is not None:
+        dialog.get_by_role("textbox").fill(typed)
+    dialog.get_by_role("button", name=label).click()
+
+
+def test_a_link_is_paused_and_promoted_once_its_name_is_typed(
+    page: Page, shown_cluster: ShownCluster, source: str
+) -> None:
+    ottla("mirror", "link", "create", "west", "--source", source, "--topics", "linked", "--wait", "-b",
+          shown_cluster.bootstrap)  # fmt: skip
+    page.goto(f"{shown_cluster.pages}/mirrors")
+    page.get_by_role("group", name="Links").get_by_role("link", name="west").click()
+    row = page.get_by_role("group", name="Partitions").get_by_role("row").nth(1)
+    expect(row.get_by_role("cell")).to_have_text(["linked", "0", "5", "5", "0", "0", "RUNNING"], timeout=20_000)
+    assert serious_barriers(page) == []
+    confirm(page, "Pause")
+    expect(page.get_by_role("status")).to_have_text("Link west is paused.")
+    (described,) = json.loads(ottla("mirror", "link", "list", "--json", "-b", shown_cluster.bootstrap))
+    assert described["paused"]
+    assert not takes_writes(shown_cluster, "linked")  # it follows
+    confirm(page, "Promote", "west")
+    expect(page.get_by_role("status")).to_contain_text("1 partition of west takes writes now; 0 offsets")
+    eventually(lambda: takes_writes(shown_cluster, "linked"), "the topic takes writes")
+    page.goto(f"{shown_cluster.pages}/mirrors/links/no-such")
+    expect(page.locator("main")).to_contain_text("there is no link no-such")
+
+
+def test_a_flow_shows_its_lag_is_paused_and_resumed(page: Page, shown_cluster: ShownCluster, source: str) -> None:
+    status = json.loads(ottla("status", "--dir", str(shown_cluster.directory), "--json"))
+    client = MirrorClient(",".join(status["mirror"]))
+    settings = {"topics": "copied", "replication.factor": "1"}
+    source_settings = {"bootstrap.servers": source}
+    body = {"source": "west", "target": "local", "source_settings": source_settings, "settings": settings}
+    client.ask("POST", "/flows", body)
+    page.goto(f"{shown_cluster.pages}/mirrors")
+    page.get_by_role("group", name="Flows").get_by_role("link", name=FLOW).click()
+    row = page.get_by_role("group", name="Partitions").get_by_role("row", name="west.copied")
+    expect(row).to_contain_text("COPYING", timeout=60_000)
+    assert serious_barriers(page) == []
+    confirm(page, "Pause")
+    expect(page.get_by_role("status")).to_have_text(f"{FLOW} is paused.")
+    assert client.get(flow_path(FLOW, "status"))["paused"]
+    eventually(lambda: "PAUSED" in page.request.get(page.url).text(), "the page says so")
+    page.reload()
+    confirm(page, "Resume")
+    expect(page.get_by_role("status")).to_have_text(f"{FLOW} goes on.")
+    assert not client.get(flow_path(FLOW, "status"))["paused"]
+    client.ask("DELETE", flow_path(FLOW))
