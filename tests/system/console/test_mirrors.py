@@ -3,15 +3,17 @@
 import json
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from ottla_operations.workers.mirror_client import MirrorClient, flow_path
 from tests.support.clusters.ottla_cluster import OttlaCluster, ottla_command
-from tests.support.console.browser import serious_barriers
+from tests.support.console.browser import new_page, serious_barriers
+from tests.support.console.console_process import ConsoleProcess
 from tests.support.eventually import eventually
 from tests.system.console.conftest import ShownCluster
 
@@ -99,3 +101,33 @@ def test_a_flow_shows_its_lag_is_paused_and_resumed(page: Page, shown_cluster: S
     expect(page.get_by_role("status")).to_have_text(f"{FLOW} goes on.")
     assert not client.get(flow_path(FLOW, "status"))["paused"]
     client.ask("DELETE", flow_path(FLOW))
+
+
+def test_a_cluster_is_compared_with_its_source(
+    browser: Browser, shown_cluster: ShownCluster, source: str, tmp_path: Path
+) -> None:
+    for topic, value in (("equal", b"1"), ("other", b"1")):
+        for bootstrap in (source, shown_cluster.bootstrap):
+            admin = AdminClient({"bootstrap.servers": bootstrap})
+            admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
+            producer = Producer({"bootstrap.servers": bootstrap})
+            producer.produce(topic, value if (topic, bootstrap) != ("other", source) else b"2", timestamp=1)
+            assert producer.flush(30) == 0
+    settings = {
+        "clusters": "east,west",
+        "cluster.east.bootstrap.servers": shown_cluster.bootstrap,
+        "cluster.west.bootstrap.servers": source,
+    }
+    with ConsoleProcess(tmp_path, settings) as console, new_page(browser, console.url) as page:
+        page.goto("/clusters/east/mirrors")
+        page.get_by_role("link", name="Compare with a source…").click()
+        for topics, verdict in (
+            ("equal", "Everything is equal: 1 partition equal"),
+            ("equal other", "Not everything"),
+        ):
+            page.get_by_label("Topics at the source").fill(topics)
+            page.get_by_role("button", name="Compare").click()
+            expect(page.locator("#verification .verdict")).to_contain_text(verdict, timeout=30_000)
+        row = page.get_by_role("group", name="Differences").get_by_role("row", name="other")
+        expect(row).to_contain_text("source offset 0, target offset 0, other value")
+        assert serious_barriers(page) == []

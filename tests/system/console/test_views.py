@@ -42,6 +42,7 @@ VIEWS = {
     "security-set-quota": "/security/set-quota?name=producer_byte_rate&user-is=named&user=ann",
     "security-audit": "/security/audit",
     "mirrors": "/mirrors",
+    "verification": "/verification",
     "problem": "/topics/not-there",
 }
 STATUS = {"problem": 404, "decommission": 409}  # three brokers cannot do without one where topics have three replicas

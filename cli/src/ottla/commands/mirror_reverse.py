@@ -84,9 +84,9 @@ def reverse(
 
 def _tails(link: "Link", found: "LinkSource", bootstrap: str, properties: Sequence[str] | None) -> "list[Tail]":
     """Return what this cluster has alone, by partition."""
-    from ottla.mirror.cluster_arguments import reader_of  # noqa: PLC0415
     from ottla.mirror.diverged_tails import find_tails  # noqa: PLC0415
     from ottla_core.errors import OttlaError  # noqa: PLC0415
+    from ottla_operations.mirror.comparing import reader_of  # noqa: PLC0415
 
     there = reader_of(",".join(link.bootstrap_servers), looked_up(dict(link.settings)), "source")
     here = reader_of(bootstrap, client_config(bootstrap, properties), "target")

@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json, client_config
-from ottla.mirror.cluster_arguments import SourceAddress, SourceProfile, SourceProperties, reader_of, source_config
+from ottla.mirror.cluster_arguments import SourceAddress, SourceProfile, SourceProperties, source_config
 from ottla.mirror.duration_text import duration_text
 from ottla.output import ProgressBar, note, print_json, print_table, progress_bar
-from ottla_operations.errors import OperationError, UsageProblem
 from ottla_operations.kafka_access import check_reachable, check_settings
 from ottla_operations.quantities import counted, human_bytes
 
 if TYPE_CHECKING:
-    from ottla.mirror.cluster_reader import ClusterReader
-    from ottla.mirror.differences import PartitionOutcome
-    from ottla.mirror.topic_pairs import Naming
-    from ottla.mirror.verification import Rules
+    from ottla_operations.mirror.cluster_reader import ClusterReader
+    from ottla_operations.mirror.differences import PartitionOutcome
+    from ottla_operations.mirror.topic_pairs import Naming
+    from ottla_operations.mirror.verification import Rules
 
 DIFFERENCES_SHOWN_MAX = 50
 
@@ -72,8 +71,9 @@ def verify(
 
       ottla mirror verify --source kafka-1:9092 --linked --json
     """
-    from ottla.mirror.topic_pairs import Naming  # noqa: PLC0415 - help has no use for it
-    from ottla.mirror.verification import Rules  # noqa: PLC0415
+    from ottla_operations.mirror.comparing import reader_of  # noqa: PLC0415 - help has no use for it
+    from ottla_operations.mirror.topic_pairs import Naming  # noqa: PLC0415
+    from ottla_operations.mirror.verification import Rules  # noqa: PLC0415
 
     config = client_config(bootstrap, properties)
     source_address, config_of_source = source_config(source, source_profile, source_properties)
@@ -93,27 +93,11 @@ def verify(
 async def _verified(
     source: "ClusterReader", target: "ClusterReader", patterns: list[str], naming: "Naming", rules: "Rules"
 ) -> "list[PartitionOutcome]":
-    from ottla.mirror.topic_pairs import BadPattern, chosen_topics  # noqa: PLC0415
-    from ottla.mirror.verification import Verification  # noqa: PLC0415
-    from ottla_core.errors import OttlaError  # noqa: PLC0415
+    from ottla_operations.mirror.comparing import compared  # noqa: PLC0415
 
     with progress_bar("rate", "left") as bar:
         display = _Display(bar)
-        try:
-            async with source, target:
-                found = await source.topics()
-                topics = {name: found[name] for name in chosen_topics(found, patterns)}
-                if not topics:
-                    raise OperationError("the source cluster has no such topics")
-                verification = Verification(source, target, rules, display.advance)
-                outcomes = await verification.prepare(topics, naming)
-                display.begin(verification.offsets_total)
-                await verification.run(outcomes.append)
-        except BadPattern as error:
-            raise UsageProblem(str(error)) from None
-        except OttlaError as error:
-            raise OperationError(str(error)) from None
-    return sorted(outcomes, key=lambda each: (each.topic, each.partition))
+        return await compared(source, target, patterns, naming, rules, begun=display.begin, advanced=display.advance)
 
 
 class _Display:

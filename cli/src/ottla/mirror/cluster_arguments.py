@@ -1,18 +1,15 @@
 """How commands name the two clusters of a mirror: the target as all commands name a cluster, the source beside it."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ottla import completion
 from ottla.kafka_client import client_config
 from ottla.profiles.profile_choice import profile_named, resolved_settings
-from ottla_operations.errors import OperationError, UsageProblem
-from ottla_operations.kafka_access import CLIENT_ID, check_reachable, check_settings, split_address
-
-if TYPE_CHECKING:
-    from ottla.mirror.cluster_reader import ClusterReader
+from ottla_operations.errors import UsageProblem
+from ottla_operations.kafka_access import check_reachable, check_settings
 
 SourceAddress = Annotated[
     str | None,
@@ -63,21 +60,3 @@ def source_config(
     check_settings(config)
     check_reachable(address, config, address_option="--source")
     return address, config
-
-
-def reader_of(bootstrap: str, config: dict[str, Any], name: str) -> "ClusterReader":
-    """Return what reads a cluster.
-
-    Raises:
-        OperationError: its settings cannot be used.
-    """
-    from ottla.mirror.cluster_reader import ClusterReader  # noqa: PLC0415 - help has no use for connections
-    from ottla_core.client.security import ClientSecurity  # noqa: PLC0415
-    from ottla_core.errors import ConfigurationError  # noqa: PLC0415
-
-    try:
-        security = ClientSecurity.of({key: value for key, value in config.items() if isinstance(value, str)})
-    except ConfigurationError as error:
-        raise OperationError(f"the {name} cluster: {error}") from None
-    addresses = [split_address(each.strip()) for each in bootstrap.split(",")]
-    return ClusterReader(addresses, security=security, client_id=str(config.get("client.id", CLIENT_ID)), name=name)

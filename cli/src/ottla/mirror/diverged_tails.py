@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.mirror.cluster_reader import LATEST, ClusterReader, Unreadable
-from ottla.mirror.divergence import CommonUpTo, next_step
 from ottla_core.topic_partition import TopicPartition
+from ottla_operations.mirror.cluster_reader import LATEST, ClusterReader, Unreadable
+from ottla_operations.mirror.divergence import CommonUpTo, next_step
 
 ROUNDS_MAX: Final = 1000
 

@@ -22,6 +22,7 @@ from ottla_console.access.sign_in_brake import SignInBrake
 from ottla_console.clusters.bounded_threads import BoundedThreads
 from ottla_console.clusters.movements import Movements
 from ottla_console.clusters.topic_tail import Tails
+from ottla_console.clusters.verifications import Verifications
 from ottla_console.clusters.watches import Watches
 from ottla_console.config.console_config import PROGRAM, ConsoleConfig
 from ottla_console.console_metrics import serve_metrics
@@ -68,6 +69,8 @@ async def run_console(config: ConsoleConfig, stop: asyncio.Event) -> None:
         closing.callback(watches.close)
         movements = Movements()
         closing.push_async_callback(asyncio.to_thread, movements.close)
+        verifications = Verifications()
+        closing.push_async_callback(asyncio.to_thread, verifications.close)
         audit = AuditLog(config.audit_log_path)
         closing.callback(audit.close)
         rest = RestServer(config.listeners, config.tls)
@@ -81,6 +84,7 @@ async def run_console(config: ConsoleConfig, stop: asyncio.Event) -> None:
             templates=template_environment(files, NAVIGATION),
             watches=watches,
             movements=movements,
+            verifications=verifications,
             threads=threads,
             sessions=_sessions(config),
             brake=SignInBrake(),

@@ -28,6 +28,7 @@ from ottla_console.pages import (
     topic_settings,
     topic_tail,
     topics,
+    verification,
 )
 from ottla_console.pages.routing import View
 
@@ -74,4 +75,5 @@ VIEWS: Final[Sequence[View]] = (
     *security_quotas.VIEWS,
     *security_audit.VIEWS,
     *mirrors.VIEWS,
+    *verification.VIEWS,
 )

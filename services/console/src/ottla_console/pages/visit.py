@@ -25,6 +25,7 @@ from ottla_console.clusters.cluster_kit import ANSWER_TIMEOUT_S, ClusterKit, Cre
 from ottla_console.clusters.cluster_watch import ClusterWatch
 from ottla_console.clusters.movements import Movements
 from ottla_console.clusters.topic_tail import Tails
+from ottla_console.clusters.verifications import Verifications
 from ottla_console.clusters.watches import Watches
 from ottla_console.config.cluster_settings import ClusterSettings
 from ottla_console.views.cluster_events import ActionDone
@@ -63,6 +64,7 @@ class Console:
     templates: Environment
     watches: Watches
     movements: Movements
+    verifications: Verifications
     threads: BoundedThreads
     sessions: Sessions
     brake: SignInBrake

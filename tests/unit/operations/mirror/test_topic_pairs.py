@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.mirror.topic_pairs import BadPattern, Naming, chosen_topics
+from ottla_operations.mirror.topic_pairs import BadPattern, Naming, chosen_topics
 
 NAMES = ["orders", "orders.eu", "__consumer_offsets", "mm2-offset-syncs.b.internal", "heartbeats", "a.heartbeats"]
 

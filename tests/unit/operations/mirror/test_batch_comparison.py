@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.mirror.batch_comparison import BatchComparison
-from ottla.mirror.comparable_records import Batch, whole_batches
-from ottla.mirror.differences import Kind
 from ottla_core.wire.record_batch import HEADER_SIZE_BYTES, LEADER_EPOCH_OFFSET
 from ottla_core.wire.records import Record, encode_batch
+from ottla_operations.mirror.batch_comparison import BatchComparison
+from ottla_operations.mirror.comparable_records import Batch, whole_batches
+from ottla_operations.mirror.differences import Kind
 
 
 def batch(first_offset: int, count: int = 3, *, epoch: int = 4, value: bytes = b"value") -> bytes:

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.mirror.comparable_records import Batch, whole_batches
-from ottla.mirror.differences import Kind
-from ottla.mirror.last_values import KeyShare, LastValues, first_difference, share_count
 from ottla_core.wire.records import Record, encode_batch
+from ottla_operations.mirror.comparable_records import Batch, whole_batches
+from ottla_operations.mirror.differences import Kind
+from ottla_operations.mirror.last_values import KeyShare, LastValues, first_difference, share_count
 
 Row = list[tuple[int, bytes | None]]
 rows = st.lists(st.tuples(st.integers(0, 4), st.none() | st.binary(max_size=1)), max_size=20)

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.mirror.comparable_records import Batch, comparable_records, content_of, whole_batches
-from ottla.mirror.differences import Kind
-from ottla.mirror.record_comparison import RecordComparison
 from ottla_core.wire.compression import Codec
 from ottla_core.wire.record_batch import HEADER_SIZE_BYTES, TimestampType, pack_header
 from ottla_core.wire.records import Record, encode_batch
+from ottla_operations.mirror.comparable_records import Batch, comparable_records, content_of, whole_batches
+from ottla_operations.mirror.differences import Kind
+from ottla_operations.mirror.record_comparison import RecordComparison
 
 texts = st.none() | st.binary(max_size=3)
 headers = st.lists(st.tuples(st.sampled_from(("", "a", "\udcff")), texts), max_size=2).map(tuple)

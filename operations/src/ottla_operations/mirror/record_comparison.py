@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ottla.mirror.comparable_records import (
+from ottla_operations.mirror.comparable_records import (
     Batch,
     ComparableRecord,
     comparable_records,
@@ -17,7 +17,7 @@ from ottla.mirror.comparable_records import (
     has_own_timestamps,
     have_equal_records,
 )
-from ottla.mirror.differences import Difference, Kind
+from ottla_operations.mirror.differences import Difference, Kind
 
 LOOK_AHEAD: Final = 1000
 """How many records of each side are searched for where the other one goes on, after a difference."""

@@ -5,9 +5,9 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.mirror.committed_batches import committed_batches
-from ottla.mirror.comparable_records import Batch, whole_batches
 from ottla_core.wire.records import Record, encode_batch
+from ottla_operations.mirror.committed_batches import committed_batches
+from ottla_operations.mirror.comparable_records import Batch, whole_batches
 
 ABORT, COMMIT = 0, 1
 

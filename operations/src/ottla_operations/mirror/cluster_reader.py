@@ -19,9 +19,6 @@ from kio.schema.list_offsets.v11 import request as list_offsets
 from kio.schema.offset_for_leader_epoch.v4 import request as epoch_request
 from kio.static.primitive import i32Timedelta
 
-from ottla.mirror.committed_batches import committed_batches
-from ottla.mirror.comparable_records import Batch, whole_batches
-from ottla.mirror.divergence import EpochEnd
 from ottla_core.client.async_connection import AsyncConnection
 from ottla_core.client.cluster import AsyncCluster, HostPort
 from ottla_core.client.cluster_metadata import NO_TOPIC_ID, BrokerAddress, TopicMetadata
@@ -31,6 +28,9 @@ from ottla_core.errors import OttlaError
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.conversion import convert, message_of
 from ottla_core.wire.messages import message_codec
+from ottla_operations.mirror.committed_batches import committed_batches
+from ottla_operations.mirror.comparable_records import Batch, whole_batches
+from ottla_operations.mirror.divergence import EpochEnd
 
 PIECE_BYTES: Final = 4 * 1024 * 1024
 MAX_WAIT: Final = i32Timedelta.parse(dt.timedelta(milliseconds=500))

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from ottla.mirror.comparable_records import Batch
-from ottla.mirror.differences import Difference, Kind
+from ottla_operations.mirror.comparable_records import Batch
+from ottla_operations.mirror.differences import Difference, Kind
 
 _COMPARED: Final = (
     ("last_offset_delta", "last offset"),

@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.mirror.batch_comparison import BatchComparison
-from ottla.mirror.cluster_reader import EARLIEST, LATEST, ClusterReader, Piece
-from ottla.mirror.differences import Difference, Kind, PartitionOutcome
-from ottla.mirror.last_values import KeyShare, LastValues, first_difference, share_count
-from ottla.mirror.record_comparison import RecordComparison
-from ottla.mirror.topic_pairs import Naming
 from ottla_core.client.cluster_metadata import TopicMetadata
 from ottla_core.errors import OttlaError
 from ottla_core.topic_partition import TopicPartition
+from ottla_operations.mirror.batch_comparison import BatchComparison
+from ottla_operations.mirror.cluster_reader import EARLIEST, LATEST, ClusterReader, Piece
+from ottla_operations.mirror.differences import Difference, Kind, PartitionOutcome
+from ottla_operations.mirror.last_values import KeyShare, LastValues, first_difference, share_count
+from ottla_operations.mirror.record_comparison import RecordComparison
+from ottla_operations.mirror.topic_pairs import Naming
 from ottla_operations.quantities import counted
 
 PARTITIONS_AT_ONCE: Final = 6

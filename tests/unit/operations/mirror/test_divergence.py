@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.mirror.divergence import UNKNOWN, CommonUpTo, EpochEnd, next_step
+from ottla_operations.mirror.divergence import UNKNOWN, CommonUpTo, EpochEnd, next_step
 
 History = list[int]
 """The leader epoch of each record."""

@@ -8,8 +8,8 @@ Source: KIP-98, and Kafka's CompletedFetch.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ottla.mirror.comparable_records import Batch, comparable_records, key_of
 from ottla_core.errors import InvalidRecord
+from ottla_operations.mirror.comparable_records import Batch, comparable_records, key_of
 
 ABORT_MARKER: Final = b"\x00\x00"
 """The type in the key of a marker that ended a transaction by aborting it."""

@@ -15,8 +15,14 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from ottla.mirror.comparable_records import Batch, comparable_records, has_own_timestamps, is_tombstone, key_of
-from ottla.mirror.differences import Difference, Kind
+from ottla_operations.mirror.comparable_records import (
+    Batch,
+    comparable_records,
+    has_own_timestamps,
+    is_tombstone,
+    key_of,
+)
+from ottla_operations.mirror.differences import Difference, Kind
 
 DIGEST_BYTES: Final = 16
 _SHARE_BYTES: Final = 4

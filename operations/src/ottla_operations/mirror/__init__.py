@@ -1,0 +1,1 @@
+"""Comparing the topics of two clusters, by what readers get and by raw batches."""
