@@ -41,6 +41,7 @@ VIEWS = {
     "security-quotas": "/security/quotas",
     "security-set-quota": "/security/set-quota?name=producer_byte_rate&user-is=named&user=ann",
     "security-audit": "/security/audit",
+    "state": "/state",
     "mirrors": "/mirrors",
     "verification": "/verification",
     "problem": "/topics/not-there",

@@ -30,6 +30,7 @@ def test_a_cluster_with_sasl_needs_sign_in_and_one_without_does_not() -> None:
         ({**PROD, "cluster.prod.rubbish": "1"}, "cluster.prod.rubbish: unknown"),
         ({**PROD, "cluster.other.bootstrap.servers": "x:1"}, "no such cluster"),
         ({**PROD, "cluster.prod.login": "user"}, "sign in by SASL"),
+        ({**PROD, "cluster.prod.etcd.cluster.name": "a/b"}, "etcd.cluster.name: it has letters"),
         ({**PROD, "cluster.prod.login": "nobody"}, "user or shared"),
         ({**PROD, "cluster.prod.client.plugin.library.paths": "/x.so"}, "native code"),
         ({**PROD, "cluster.prod.client.bootstrap.servers": "x:1"}, "write cluster.prod.bootstrap.servers"),

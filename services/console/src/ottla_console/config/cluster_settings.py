@@ -14,6 +14,8 @@ PREFIX: Final = "cluster."
 CLIENT: Final = "client."
 REGISTRY: Final = "registry."
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
+ETCD_CLUSTER_NAME: Final = "ottla"
+ETCD_CLUSTER: Final = re.compile(r"[A-Za-z0-9._-]+")
 BOOTSTRAP: Final = "bootstrap.servers"
 LOGIN: Final = "login"
 SECURITY_PROTOCOL: Final = "security.protocol"
@@ -25,7 +27,9 @@ KEYS: Final[Mapping[str, str]] = {
     "mirror.url": "URLs of mirror workers, separated by commas.",
     "rest.config": "File with what these workers are shown, as with `ottla --rest-config`.",
     "schema.registry.url": "URL of a schema registry.",
-    "etcd.url": "URLs where etcd's members show metrics and health, separated by commas.",
+    "etcd.url": "URLs where etcd's members show metrics and health, separated by commas; where these answer clients "
+    "without a certificate, the cluster's state is read there, too.",
+    "etcd.cluster.name": "The brokers' cluster.name, below which etcd has the state; ottla by default.",
     "metrics.urls": "URLs of Prometheus pages of the cluster's processes, separated by commas.",
     f"{CLIENT}*": "Settings of Kafka clients, under librdkafka's or Java's names.",
     f"{REGISTRY}*": "Settings of the schema registry's client.",
@@ -48,6 +52,7 @@ class ClusterSettings:
         rest_config: file with what workers are shown, or None.
         schema_registry_url: where a schema registry is, or None.
         registry: settings of its client.
+        etcd_cluster_name: below which name etcd has the cluster's state.
         metrics_urls: pages of metrics.
     """
 
@@ -61,6 +66,7 @@ class ClusterSettings:
     schema_registry_url: str | None = None
     registry: Mapping[str, str] = field(default_factory=dict, repr=False)
     etcd_url: str | None = None
+    etcd_cluster_name: str = ETCD_CLUSTER_NAME
     metrics_urls: tuple[str, ...] = ()
 
     @property
@@ -122,6 +128,9 @@ def _cluster(name: str, own: Mapping[str, str]) -> ClusterSettings:
             f"{prefix}{LOGIN}: users sign in by SASL; set {prefix}{CLIENT}{SECURITY_PROTOCOL} to SASL_SSL or "
             "SASL_PLAINTEXT"
         )
+    etcd_cluster_name = own.get("etcd.cluster.name", ETCD_CLUSTER_NAME)
+    if ETCD_CLUSTER.fullmatch(etcd_cluster_name) is None:
+        raise ValueError(f"{prefix}etcd.cluster.name: it has letters, digits, '.', '_' and '-'")
     return ClusterSettings(
         name=name,
         bootstrap=bootstrap,
@@ -133,6 +142,7 @@ def _cluster(name: str, own: Mapping[str, str]) -> ClusterSettings:
         schema_registry_url=own.get("schema.registry.url"),
         registry=_below(own, REGISTRY),
         etcd_url=own.get("etcd.url"),
+        etcd_cluster_name=etcd_cluster_name,
         metrics_urls=tuple(each.strip() for each in own.get("metrics.urls", "").split(",") if each.strip()),
     )
 

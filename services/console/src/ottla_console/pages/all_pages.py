@@ -23,6 +23,7 @@ from ottla_console.pages import (
     security_quotas,
     security_users,
     sign_in,
+    state,
     topic,
     topic_query,
     topic_settings,
@@ -50,6 +51,7 @@ NAVIGATION: Final[Sequence[Section]] = (
     Section("mirrors", "Mirrors", "/mirrors"),
     Section("events", "Events", "/events"),
     Section("security", "Security", "/security/users"),
+    Section("state", "State", "/state"),
 )
 VIEWS: Final[Sequence[View]] = (
     *home.VIEWS,
@@ -76,4 +78,5 @@ VIEWS: Final[Sequence[View]] = (
     *security_audit.VIEWS,
     *mirrors.VIEWS,
     *verification.VIEWS,
+    *state.VIEWS,
 )
