@@ -31,7 +31,6 @@ VIEWS = {
     "broker": "/brokers/1",
     "elections": "/elections",
     "rebalance": "/rebalance",
-    "decommission": "/brokers/2/decommission",
     "broker-gone": "/brokers/77/decommission",
     "moves": "/moves",
     "events": "/events",
@@ -46,7 +45,7 @@ VIEWS = {
     "verification": "/verification",
     "problem": "/topics/not-there",
 }
-STATUS = {"problem": 404, "decommission": 409}  # three brokers cannot do without one where topics have three replicas
+STATUS = {"problem": 404}
 
 
 @pytest.fixture(scope="module", autouse=True)

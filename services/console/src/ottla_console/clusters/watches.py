@@ -30,7 +30,7 @@ class Watches:
     def keep(self, settings: ClusterSettings) -> None:
         """Look for what changes in a cluster from now on, whether somebody looks or not, with its own credentials."""
         self._kept.add((settings.name, None))
-        self.of(settings, None).keep_watching(without_end=True)
+        self.of(settings, None)
 
     def __len__(self) -> int:
         return len(self._watches)
@@ -44,8 +44,7 @@ class Watches:
         self._watches[whose] = (watch, now_s)
         self._watches.move_to_end(whose)
         self._make_room(now_s)
-        if whose not in self._kept:
-            watch.keep_watching(without_end=False)
+        watch.keep_watching(without_end=whose in self._kept)
         return watch
 
     def end(self, settings: ClusterSettings, credentials: Credentials | None) -> None:
