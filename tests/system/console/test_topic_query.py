@@ -2,7 +2,9 @@
 
 import json
 import re
+from pathlib import Path
 
+import duckdb
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -12,7 +14,7 @@ from tests.system.console.test_messages import get, publish
 pytestmark = pytest.mark.slow
 
 
-def test_a_query_is_answered_as_table_chart_and_file(page: Page, shown_cluster: ShownCluster) -> None:
+def test_a_query_is_answered_as_table_chart_and_file(page: Page, shown_cluster: ShownCluster, tmp_path: Path) -> None:
     values = [
         (number % 2, json.dumps({"carrier": ("UA", "B6", "AA")[number % 3], "delay": number}).encode())
         for number in range(3_000)
@@ -36,6 +38,13 @@ def test_a_query_is_answered_as_table_chart_and_file(page: Page, shown_cluster: 
     with page.expect_download() as taken:
         page.get_by_role("link", name="CSV").click()
     assert taken.value.path().read_text().splitlines()[:2] == ["carrier,latest,n", "AA,2999,1000"]
+    with page.expect_download() as taken:
+        page.get_by_role("link", name="Parquet").click()
+    kept = tmp_path / "answer.parquet"
+    taken.value.save_as(kept)
+    assert duckdb.execute(f"FROM '{kept}'").fetchall()[0] == ("AA", 2999, 1000)
+    kept.write_bytes(get(shown_cluster, "/topics/asked/messages.download/parquet?q=$.delay+<+9").content)
+    assert duckdb.execute(f"SELECT sum(delay)::INTEGER, count(key) FROM '{kept}'").fetchall() == [(36, 9)]
 
 
 @pytest.mark.parametrize(

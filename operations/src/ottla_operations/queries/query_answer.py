@@ -9,6 +9,8 @@ from ottla_operations.errors import OperationError
 from ottla_operations.records.record_line import Record
 
 SQL_CHARACTERS_MAX: Final = 10_000
+PARQUET: Final = b"PAR1"
+"""What a file of Parquet begins and ends with."""
 
 
 class BadSql(OperationError):
@@ -26,6 +28,7 @@ class Question:
         longest: bytes of the longest line.
         answer_fd: another, for the answer.
         rows_max: of the answer.
+        is_parquet: whether the answer is to be a file of Parquet, and no JSON.
         answer_bytes_max: likewise; the first row that would be too much is left out, and all behind it.
     """
 
@@ -35,6 +38,7 @@ class Question:
     longest: int
     answer_fd: int
     rows_max: int
+    is_parquet: bool
     answer_bytes_max: int
 
     def written(self) -> bytes:
@@ -98,9 +102,7 @@ def parsed_answer(data: bytes) -> Answer:
         BadSql: it says what was wrong with the query.
         ValueError: it is none.
     """
-    document: Mapping[str, Any] = json.loads(data)
-    if "problem" in document:
-        raise BadSql(str(document["problem"]))
+    document = _document(data)
     try:
         return Answer(
             columns=[Column(**each) for each in document["columns"]],
@@ -112,3 +114,23 @@ def parsed_answer(data: bytes) -> Answer:
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"no answer: {error}") from None
+
+
+def parquet_answer(data: bytes) -> bytes:
+    """Return the answer of a process that was asked for Parquet.
+
+    Raises:
+        BadSql: it says what was wrong with the query.
+        ValueError: it is none.
+    """
+    if not data.startswith(PARQUET) or not data.endswith(PARQUET):
+        _document(data)
+        raise ValueError("no answer")
+    return data
+
+
+def _document(data: bytes) -> Mapping[str, Any]:
+    document: Mapping[str, Any] = json.loads(data)
+    if "problem" in document:
+        raise BadSql(str(document["problem"]))
+    return document

@@ -9,17 +9,25 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeVar
 
 from ottla_operations.errors import OperationError
-from ottla_operations.queries.query_answer import SQL_CHARACTERS_MAX, Answer, BadSql, Question, parsed_answer
+from ottla_operations.queries.query_answer import (
+    SQL_CHARACTERS_MAX,
+    Answer,
+    BadSql,
+    Question,
+    parquet_answer,
+    parsed_answer,
+)
 
 QUERIES_AT_ONCE: Final = 2
 WITHIN_S: Final = 10.0
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 MODULE: Final = "ottla_operations.queries.sandbox"
+Parsed = TypeVar("Parsed")
 _under_way = threading.BoundedSemaphore(QUERIES_AT_ONCE)
 
 
@@ -45,6 +53,27 @@ class QueryProcess:
             BadSql: it cannot be answered, or not within the limits.
             OperationError: the process ended without an answer.
         """
+        return self._ask(sql, topic, rows_max, within_s, parsed_answer, is_parquet=False)
+
+    def ask_for_parquet(self, sql: str, topic: str, rows_max: int, *, within_s: float = WITHIN_S) -> bytes:
+        """Return the answer to a query as a file of Parquet.
+
+        Raises:
+            BadSql: it cannot be answered, or not within the limits.
+            OperationError: the process ended without an answer.
+        """
+        return self._ask(sql, topic, rows_max, within_s, parquet_answer, is_parquet=True)
+
+    def _ask(
+        self,
+        sql: str,
+        topic: str,
+        rows_max: int,
+        within_s: float,
+        parsed: Callable[[bytes], Parsed],
+        *,
+        is_parquet: bool,
+    ) -> Parsed:
         self._records.flush()
         question = Question(
             sql=sql,
@@ -53,6 +82,7 @@ class QueryProcess:
             longest=self._longest,
             answer_fd=self._answer.fileno(),
             rows_max=rows_max,
+            is_parquet=is_parquet,
             answer_bytes_max=ANSWER_BYTES_MAX,
         )
         try:
@@ -64,7 +94,7 @@ class QueryProcess:
             raise BadSql(f"the query needed more memory or processor time than it may have (signal {-code})")
         self._answer.seek(0)
         try:
-            return parsed_answer(self._answer.read(3 * ANSWER_BYTES_MAX))
+            return parsed(self._answer.read(3 * ANSWER_BYTES_MAX))
         except ValueError:
             raise OperationError(
                 f"the process for the query ended with {code} and no answer: it may have had too little memory"

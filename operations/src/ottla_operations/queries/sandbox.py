@@ -77,20 +77,25 @@ def main() -> int:
         answer = json.dumps({"problem": str(error)}).encode()
     except (MemoryError, duckdb.OutOfMemoryException):
         answer = json.dumps({"problem": "the query needs more memory than it may have"}).encode()
-    with os.fdopen(question.answer_fd, "wb") as file:
-        file.write(answer)
+    if answer is not None:
+        with os.fdopen(question.answer_fd, "wb") as file:
+            file.truncate(0)
+            file.write(answer)
     return 0
 
 
-def _answer(question: Question) -> bytes:
+def _answer(question: Question) -> bytes | None:
+    """Return the answer as JSON; None if it has been written as Parquet."""
     began = time.monotonic()
     _limit(question.answer_bytes_max)
     connection = duckdb.connect(":memory:", config=SETTINGS)
     try:
         parted = load(connection, question.topic, f"/dev/fd/{question.records_fd}", question.longest)
-        close(connection)
+        close(connection, f"/dev/fd/{question.answer_fd}" if question.is_parquet else None)
         table = [{"name": name, "type": kind} for name, kind in _described(connection)]
         check(connection, question.sql)
+        if question.is_parquet:
+            return _write_parquet(connection, question)
         result = connection.execute(question.sql)
         columns = [{"name": each[0], "type": str(each[1])} for each in result.description or ()]
         rows, is_cut = _rows(result, question)
@@ -127,12 +132,14 @@ def load(connection: duckdb.DuckDBPyConnection, topic: str, path: str, longest: 
     return parted
 
 
-def close(connection: duckdb.DuckDBPyConnection) -> None:
-    """Let a connection, and this process, open nothing any more.
+def close(connection: duckdb.DuckDBPyConnection, answer: str | None = None) -> None:
+    """Let a connection, and this process, open nothing any more, but for the file of an answer.
 
     Raises:
         OSError: the kernel refuses.
     """
+    if answer is not None:
+        connection.execute("SET allowed_paths = [?]", [answer])
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     _confine()
@@ -179,6 +186,17 @@ def _confine() -> None:
     if is_available():
         pythons = [*sys.path, *zoneinfo.TZPATH]
         restrict([Path(each) for each in pythons if each], [], may_execute=False)
+
+
+def _write_parquet(connection: duckdb.DuckDBPyConnection, question: Question) -> None:
+    asked = connection.sql(question.sql)
+    assert asked is not None, "a SELECT has an answer"
+    asked.limit(question.rows_max).create_view("answer")
+    try:
+        connection.execute(f"COPY answer TO '/dev/fd/{question.answer_fd:d}' (FORMAT parquet, USE_TMP_FILE false)")
+    except duckdb.IOException:
+        most = question.answer_bytes_max * 2 // 1024**2
+        raise Problem(f"the answer cannot be written: it may be larger than {most} MiB; ask for less") from None
 
 
 def _described(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:

@@ -216,3 +216,33 @@ def test_a_process_that_cannot_answer_is_told(monkeypatch: pytest.MonkeyPatch) -
 def test_what_is_no_query_is_refused(sql: str) -> None:
     with pytest.raises(BadSql, match="at most 10,000 characters"):
         check_sql(sql)
+
+
+def parquet_of(sql: str, values: Sequence[Any], *, rows_max: int = 100) -> bytes:
+    with query_process() as process:
+        write(process, values)
+        return process.ask_for_parquet(sql, "flights", rows_max)
+
+
+def test_an_answer_is_a_file_of_parquet_with_types(tmp_path: Path) -> None:
+    path = tmp_path / "answer.parquet"
+    path.write_bytes(parquet_of("SELECT * FROM records;", [{"delay": 7}, {"delay": -2}, None]))
+    found = duckdb.execute(f"SELECT \"offset\", delay, headers, timestamp::VARCHAR FROM '{path}'").fetchall()
+    assert found[:2] == [(0, 7, '{"n":"0"}', "2013-01-01 00:26:40"), (1, -2, '{"n":"1"}', "2013-01-01 00:26:40.001")]
+    assert found[2][1] is None
+    path.write_bytes(parquet_of("SELECT a FROM range(1000) t(a)", [], rows_max=10))
+    assert duckdb.execute(f"SELECT count(*) FROM '{path}'").fetchall() == [(10,)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "problem"),
+    [
+        ("SELECT * FROM read_text('/etc/passwd')", DISABLED),
+        ("COPY records TO '/tmp/stolen'", "write one SELECT"),
+        ("SELECT nothing FROM records", "not found"),
+        ("SELECT a, hash(a), hash(a + 1) FROM range(100000000) t(a)", "(?i)larger than|memory"),
+    ],
+)
+def test_a_query_for_parquet_reaches_and_takes_no_more_than_others(sql: str, problem: str) -> None:
+    with pytest.raises(BadSql, match=problem):
+        parquet_of(sql, [{"a": 1}], rows_max=100_000_000)

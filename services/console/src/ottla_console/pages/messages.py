@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from ottla_console.clusters.topic_query import parquet_file
 from ottla_console.clusters.topic_reading import (
     ANSWER_WITHIN_S,
     DOWNLOAD_RECORDS_MAX,
@@ -27,6 +28,7 @@ from ottla_operations.records.record_search import BadSearch
 FORMATS: Final = {
     "jsonl": ("application/x-ndjson", json_lines),
     "csv": ("text/csv; charset=utf-8", csv_table),
+    "parquet": ("application/vnd.apache.parquet", parquet_file),
 }
 DIGITS_MAX: Final = 19
 FIELDS: Final = ("key", "value")
@@ -81,7 +83,7 @@ async def download(visit: Visit) -> Response:
     _, row = await topic_row(visit)
     format_ = visit.request.path_params["format"]
     if format_ not in FORMATS:
-        raise NotFound("messages are downloaded as jsonl or csv")
+        raise NotFound("messages are downloaded as jsonl, csv or parquet")
     try:
         query = message_query(visit.request.query_params, row.partitions)
         read = await _read(visit, row, query, DOWNLOAD_RECORDS_MAX)

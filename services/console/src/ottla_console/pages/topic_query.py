@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from ottla_console.clusters.topic_query import RECORDS_BYTES_MAX, Queried, query_topic
+from ottla_console.clusters.topic_query import RECORDS_BYTES_MAX, Queried, query_topic, query_topic_for_parquet
 from ottla_console.clusters.topic_reading import WITHIN_S as READ_WITHIN_S
 from ottla_console.pages.messages import file_to_keep
 from ottla_console.pages.routing import View
@@ -32,6 +32,8 @@ FORMATS: Final = {
     "jsonl": ("application/x-ndjson", result_json_lines),
     "csv": ("text/csv; charset=utf-8", result_csv),
 }
+PARQUET: Final = "parquet"
+PARQUET_TYPE: Final = "application/vnd.apache.parquet"
 LIMITS: Final = {
     "records_default": RECORDS,
     "records_max": RECORDS_MAX,
@@ -67,7 +69,7 @@ async def query(visit: Visit) -> Response:
         rows=result_rows(answer),
         bars=bar_chart(answer),
         line=time_chart(answer),
-        downloads={each: _download_address(visit, row, asked, each) for each in FORMATS},
+        downloads={each: _download_address(visit, row, asked, each) for each in (*FORMATS, PARQUET)},
     )
 
 
@@ -75,10 +77,19 @@ async def download(visit: Visit) -> Response:
     """Answer with the rows of a query, as a file; headers say over what, and whether there are more."""
     _, row = await topic_row(visit)
     format_ = visit.request.path_params["format"]
-    if format_ not in FORMATS:
-        raise NotFound("the rows of a query are downloaded as jsonl or csv")
+    if format_ not in (*FORMATS, PARQUET):
+        raise NotFound("the rows of a query are downloaded as jsonl, csv or parquet")
+    name = f"{row.name}-query.{format_}"
     try:
         asked = topic_query(visit.request.query_params, row.partitions)
+        if format_ == PARQUET:
+            content, looked = await visit.ask(
+                lambda kit: query_topic_for_parquet(
+                    kit, visit.mask(row.name), row.name, row.partitions, asked, rows_max=ROWS_DOWNLOADED
+                ),
+                within_s=WITHIN_S,
+            )
+            return file_to_keep(content, name, PARQUET_TYPE, {"x-ottla-records": str(len(looked.records))})
         found = await _ask(visit, row, asked, ROWS_DOWNLOADED)
     except (BadQuery, BadSql) as error:
         raise BadForm(str(error)) from None
@@ -89,7 +100,7 @@ async def download(visit: Visit) -> Response:
         "x-ottla-rows-left-out": "some" if found.answer.is_cut else "none",
     }
     content = await visit.ask(lambda _: written(found.answer), within_s=WITHIN_S)
-    return file_to_keep(content, f"{row.name}-query.{format_}", kind, headers)
+    return file_to_keep(content, name, kind, headers)
 
 
 async def _ask(visit: Visit, row: TopicRow, asked: TopicQuery, rows_max: int) -> Queried:
