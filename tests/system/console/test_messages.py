@@ -268,3 +268,17 @@ def test_what_has_a_schema_is_shown_searched_and_published_by_it(
     finally:
         registry.stop()
     assert newest(shown_cluster, "typed").value() == b"\0" + number.to_bytes(4, "big") + b"\x06EWR"
+
+
+def test_records_of_internal_topics_are_told_in_words(page: Page, shown_cluster: ShownCluster) -> None:
+    publish(shown_cluster, "committed", 1, [(0, b"one"), (0, b"two")])
+    consumer = Consumer({"bootstrap.servers": shown_cluster.bootstrap, "group.id": "told-in-words"})
+    try:
+        consumer.commit(offsets=[TopicPartition("committed", 0, 2)], asynchronous=False)
+    finally:
+        consumer.close()
+    page.goto(f"{shown_cluster.pages}/topics/__consumer_offsets/messages?q=told-in-words")
+    said = "Group told-in-words goes on at offset 2 of committed:0"
+    expect(page.locator(".message .words").filter(has_text=said)).to_have_count(1)
+    page.locator(".message", has_text=said).get_by_role("link").first.click()
+    expect(page.locator(".words")).to_contain_text(said)

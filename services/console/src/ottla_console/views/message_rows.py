@@ -10,10 +10,12 @@ from typing import Final
 
 from ottla_console.views.message_field import NOT_DECODED, Decode, ShownField, escaped, shown_field
 from ottla_console.views.message_query import time_text
+from ottla_operations.records.internal_records import internal_sentence
 from ottla_operations.records.record_line import Record, record_document
 
 HEADERS_SHOWN_MAX: Final = 100
 HEADER_CHARACTERS: Final = 200
+WORDS_CHARACTERS: Final = 2_000
 COLUMNS: Final = ("partition", "offset", "timestamp", "key", "value", "headers")
 STEERS_A_SHEET: Final = ("=", "+", "-", "@", "\t", "\r")
 """What makes a spreadsheet take a cell for a formula."""
@@ -25,6 +27,7 @@ class MessageRow:
 
     Attributes:
         time: in UTC.
+        words: what a record of an internal topic says; None for others.
         headers: names with what is shown of their values, at most `HEADERS_SHOWN_MAX`.
         headers_total: how many there are.
     """
@@ -36,6 +39,7 @@ class MessageRow:
     value: ShownField
     headers: Sequence[tuple[str, ShownField]]
     headers_total: int
+    words: str | None = None
 
     @property
     def is_cut(self) -> bool:
@@ -59,7 +63,13 @@ def message_row(record: Record, decode: Decode | None, most: int) -> MessageRow:
         value=shown_field(record.value, decode, most),
         headers=headers,
         headers_total=len(record.headers),
+        words=_words(record),
     )
+
+
+def _words(record: Record) -> str | None:
+    sentence = internal_sentence(record.topic, record.key, record.value)
+    return None if sentence is None else escaped(sentence[:WORDS_CHARACTERS])
 
 
 def json_lines(records: Iterable[Record], decode: Decode | None) -> bytes:
