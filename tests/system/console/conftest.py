@@ -1,5 +1,6 @@
 """A cluster with a console beside it, as `ottla up --console` starts them, and a browser."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ class ShownCluster:
     Attributes:
         url: of the console.
         directory: of the cluster.
+        connect_url: of the cluster's Connect worker.
+        directory: of the test's own files.
         pages: the path of the cluster's pages.
     """
 
@@ -31,22 +34,31 @@ class ShownCluster:
     bootstrap: str
     url: str
     admin: AdminClient
+    connect_url: str
+    directory: Path
     pages: str = "/clusters/local"
 
 
 @pytest.fixture(scope="session")
 def shown_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShownCluster]:
-    """Three brokers and a console."""
+    """Three brokers, a Connect worker and a console."""
     (port,) = free_ports(1)
     directory = tmp_path_factory.mktemp("console") / "cluster"
     with OttlaCluster(
         directory, brokers=3, arguments=["--console", "--console-port", str(port), "--mirror", "1"]
     ) as cluster:
+    own = tmp_path_factory.mktemp("console")
+    directory = own / "cluster"
+    arguments = ["--connect", "1", "--console", "--console-port", str(port)]
+    with OttlaCluster(directory, brokers=3, arguments=arguments) as cluster:
+        (worker,) = json.loads((directory / "cluster.json").read_text())["connect"]
         yield ShownCluster(
             directory=directory,
             bootstrap=cluster.bootstrap,
             url=f"http://{LOOPBACK}:{port}",
             admin=AdminClient({"bootstrap.servers": cluster.bootstrap}),
+            connect_url=worker,
+            directory=own,
         )
 
 

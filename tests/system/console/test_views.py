@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.support.console.browser import NARROW, WIDE, leave_picture, new_page, serious_barriers
 from tests.support.eventually import eventually
 from tests.system.console.conftest import ShownCluster
+from tests.system.console.test_connect import ORDERS, create
 from tests.system.console.test_groups import commit
 from tests.system.console.test_topics import make
 
@@ -43,6 +44,13 @@ VIEWS = {
     "state": "/state",
     "mirrors": "/mirrors",
     "verification": "/verification",
+    "connect": "/connect",
+    "connect-workers": "/connect/workers",
+    "connect-plugins": "/connect/plugins",
+    "connector": "/connect/connectors/looked-at",
+    "connector-settings": "/connect/connectors/looked-at/config",
+    "connector-offsets": "/connect/connectors/looked-at/offsets",
+    "connector-logs": "/connect/connectors/looked-at/logs",
     "problem": "/topics/not-there",
 }
 STATUS = {"problem": 404}
@@ -52,6 +60,7 @@ STATUS = {"problem": 404}
 def looked_at(shown_cluster: ShownCluster) -> None:
     make(shown_cluster, "looked-at")
     commit(shown_cluster, "looked-at", "looked-at", 0)
+    create(shown_cluster, "looked-at", ORDERS)
     producer = Producer({"bootstrap.servers": shown_cluster.bootstrap})
     for value in (b'{"flight": "UA 1545", "delay": 2, "legs": [{"from": "EWR"}]}', b"text " * 400, bytes(range(256))):
         producer.produce("looked-at", value, b"a key", headers=[("trace", b"4711")])

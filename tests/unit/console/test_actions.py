@@ -54,6 +54,15 @@ async def test_what_was_not_confirmed_has_no_effect(tmp_path: Path, confirmation
     assert records(path)[0]["outcome"] == "refused"
 
 
+async def test_what_the_settings_forbid_has_no_effect(tmp_path: Path) -> None:
+    effect, path = Effect(), tmp_path / "audit.log"
+    forbidden = Action(name="connector.stop", target="c", user="ann", cluster="prod", forbidden="connectors stay")
+    with pytest.raises(Refused, match="connectors stay; nothing was changed"):
+        await Actions(AuditLog(path), read_only=False).carry_out(forbidden, effect)
+    assert effect.times == 0
+    assert records(path)[0]["outcome"] == "refused"
+
+
 async def test_a_read_only_console_changes_nothing(tmp_path: Path) -> None:
     effect, path = Effect(), tmp_path / "audit.log"
     with pytest.raises(Refused, match="read-only"):

@@ -21,6 +21,10 @@ def test_a_cluster_with_sasl_needs_sign_in_and_one_without_does_not() -> None:
     assert not found["test"].needs_sign_in
     shared = cluster_settings(("prod", "test"), {**written, "cluster.prod.login": "shared"})
     assert not shared["prod"].needs_sign_in
+    assert not found["prod"].connect_changes  # workers would not know who of the users asks
+    assert shared["prod"].connect_changes
+    chosen = cluster_settings(("prod", "test"), {**written, "cluster.prod.connect.changes": "allowed"})
+    assert chosen["prod"].connect_changes
 
 
 @pytest.mark.parametrize(
@@ -32,6 +36,7 @@ def test_a_cluster_with_sasl_needs_sign_in_and_one_without_does_not() -> None:
         ({**PROD, "cluster.prod.login": "user"}, "sign in by SASL"),
         ({**PROD, "cluster.prod.etcd.cluster.name": "a/b"}, "etcd.cluster.name: it has letters"),
         ({**PROD, "cluster.prod.login": "nobody"}, "user or shared"),
+        ({**PROD, "cluster.prod.connect.changes": "yes"}, "allowed or refused"),
         ({**PROD, "cluster.prod.client.plugin.library.paths": "/x.so"}, "native code"),
         ({**PROD, "cluster.prod.client.bootstrap.servers": "x:1"}, "write cluster.prod.bootstrap.servers"),
     ],

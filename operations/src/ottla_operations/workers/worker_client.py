@@ -74,6 +74,7 @@ class WorkerClient:
     Args:
         url: where they listen, with commas between several.
         access_file: the settings by which they know who asks; by default those that the environment names.
+        answer_timeout_s: how long each answer may take.
 
     Raises:
         UsageProblem: one of them is no HTTP URL.
@@ -81,8 +82,11 @@ class WorkerClient:
 
     kind: ClassVar[WorkerKind]
 
-    def __init__(self, url: str, access_file: str | None = None) -> None:
+    def __init__(
+        self, url: str, access_file: str | None = None, *, answer_timeout_s: float = ANSWER_TIMEOUT_S
+    ) -> None:
         self._url = url
+        self._answer_timeout_s = answer_timeout_s
         self._access_file = access_file
         self._urls = [each.strip().rstrip("/") for each in url.split(",") if each.strip()]
         if not self._urls or any(not each.startswith(("http://", "https://")) for each in self._urls):
@@ -90,6 +94,12 @@ class WorkerClient:
         self._client: httpx.Client | None = None
         self._access: WorkerAccess | None = None
         self._greeted: set[str] = set()
+
+    def close(self) -> None:
+        """Close the connections; the next question opens them again."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
 
     def get(self, path: str, **query: str | None) -> Any:
         """Return what is at a path."""
@@ -196,7 +206,7 @@ class WorkerClient:
             tls = self._access.tls() if any(url.startswith("https:") for url in self._urls) else True
         except BadAccess as problem:
             raise OperationError(str(problem)) from None
-        timeout = httpx.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+        timeout = httpx.Timeout(self._answer_timeout_s, connect=CONNECT_TIMEOUT_S)
         return httpx.Client(timeout=timeout, trust_env=False, verify=tls, headers=self._access.headers)
 
     def _check_known(self, answer: "httpx.Response") -> None:

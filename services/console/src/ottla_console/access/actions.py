@@ -29,6 +29,7 @@ class Action:
         cluster: where.
         confirmation: what was typed to confirm; None where the form asks for nothing.
         needed: what has to be typed.
+        forbidden: why the console's settings do not allow it to this user; None where they do.
         details: more for the audit record; no secrets.
     """
 
@@ -38,6 +39,7 @@ class Action:
     cluster: str
     confirmation: str | None = None
     needed: str | None = None
+    forbidden: str | None = None
     details: dict[str, Any] = field(default_factory=dict)
 
 
@@ -88,6 +90,8 @@ class Actions:
     def _problem(self, action: Action) -> str | None:
         if self.read_only:
             return "the console is read-only (its setting read.only); nothing was changed"
+        if action.forbidden is not None:
+            return f"{action.forbidden}; nothing was changed"
         if action.needed is not None and action.confirmation != action.needed:
             return f"nothing was changed: to confirm, type {action.needed}"
         return None

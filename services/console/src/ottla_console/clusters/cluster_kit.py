@@ -14,6 +14,7 @@ import structlog
 from confluent_kafka.admin import AdminClient
 
 from ottla_console.clusters.bounded_threads import BoundedThreads
+from ottla_console.clusters.connect_workers import ConnectWorkers
 from ottla_console.config.cluster_settings import ClusterSettings
 from ottla_operations.cluster.cluster_admin import ClusterAdmin
 from ottla_operations.kafka_access import checked_admin_client
@@ -49,6 +50,7 @@ class ClusterKit:
         user: who it is; empty where the settings' credentials are used.
         config: librdkafka's settings.
         is_closed: whether nobody uses it any more.
+        connect: the Connect workers.
     """
 
     def __init__(self, settings: ClusterSettings, credentials: Credentials | None, threads: BoundedThreads) -> None:
@@ -64,6 +66,7 @@ class ClusterKit:
             "bootstrap.servers": settings.bootstrap,
             "logger": _quiet_logger(),
         }
+        self.connect = ConnectWorkers(settings)
         self._threads = threads
         self._lock = threading.Lock()
         self._admin_client: AdminClient | None = None
@@ -140,6 +143,7 @@ class ClusterKit:
             self._admin_client = None
         for admin in idle:
             admin.__exit__()
+        self.connect.close()
 
 
 def _quiet_logger() -> Any:

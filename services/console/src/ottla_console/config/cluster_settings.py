@@ -18,12 +18,15 @@ ETCD_CLUSTER_NAME: Final = "ottla"
 ETCD_CLUSTER: Final = re.compile(r"[A-Za-z0-9._-]+")
 BOOTSTRAP: Final = "bootstrap.servers"
 LOGIN: Final = "login"
+CONNECT_CHANGES: Final = "connect.changes"
 SECURITY_PROTOCOL: Final = "security.protocol"
 KEYS: Final[Mapping[str, str]] = {
     BOOTSTRAP: "Addresses of brokers, as HOST:PORT separated by commas.",
     LOGIN: "Whose credentials are used: user (whoever signs in, by SASL), or shared (those in cluster.NAME.client.*, "
     "for everybody who reaches the console). By default user where the security protocol has SASL, else shared.",
     "connect.url": "URLs of Connect workers, separated by commas.",
+    CONNECT_CHANGES: "Whether connectors may be changed by the console: allowed or refused. Workers know the console "
+    "and not its users, so by default it is refused where users sign in, else allowed.",
     "mirror.url": "URLs of mirror workers, separated by commas.",
     "rest.config": "File with what these workers are shown, as with `ottla --rest-config`.",
     "schema.registry.url": "URL of a schema registry.",
@@ -49,6 +52,7 @@ class ClusterSettings:
         login: whose credentials make the connections.
         client: librdkafka's settings.
         connect_url, mirror_url, etcd_url: URLs separated by commas, or None.
+        connect_changes: whether connectors may be changed.
         rest_config: file with what workers are shown, or None.
         schema_registry_url: where a schema registry is, or None.
         registry: settings of its client.
@@ -61,6 +65,7 @@ class ClusterSettings:
     login: Login = "shared"
     client: Mapping[str, str] = field(default_factory=dict, repr=False)
     connect_url: str | None = None
+    connect_changes: bool = True
     mirror_url: str | None = None
     rest_config: str | None = None
     schema_registry_url: str | None = None
@@ -131,12 +136,16 @@ def _cluster(name: str, own: Mapping[str, str]) -> ClusterSettings:
     etcd_cluster_name = own.get("etcd.cluster.name", ETCD_CLUSTER_NAME)
     if ETCD_CLUSTER.fullmatch(etcd_cluster_name) is None:
         raise ValueError(f"{prefix}etcd.cluster.name: it has letters, digits, '.', '_' and '-'")
+    changes = own.get(CONNECT_CHANGES, "refused" if login == "user" else "allowed")
+    if changes not in ("allowed", "refused"):
+        raise ValueError(f"{prefix}{CONNECT_CHANGES}: it is allowed or refused")
     return ClusterSettings(
         name=name,
         bootstrap=bootstrap,
         login="user" if login == "user" else "shared",
         client={key: str(value) for key, value in translated.items()},
         connect_url=own.get("connect.url"),
+        connect_changes=changes == "allowed",
         mirror_url=own.get("mirror.url"),
         rest_config=own.get("rest.config"),
         schema_registry_url=own.get("schema.registry.url"),

@@ -6,6 +6,10 @@ from typing import Final
 
 from ottla_console.pages import (
     brokers,
+    connect,
+    connector,
+    connector_actions,
+    connector_offsets,
     elections,
     events,
     group,
@@ -52,6 +56,7 @@ NAVIGATION: Final[Sequence[Section]] = (
     Section("events", "Events", "/events"),
     Section("security", "Security", "/security/users"),
     Section("state", "State", "/state"),
+    Section("connect", "Connect", "/connect"),
 )
 VIEWS: Final[Sequence[View]] = (
     *home.VIEWS,
@@ -79,4 +84,8 @@ VIEWS: Final[Sequence[View]] = (
     *mirrors.VIEWS,
     *verification.VIEWS,
     *state.VIEWS,
+    *connect.VIEWS,
+    *connector.VIEWS,
+    *connector_actions.VIEWS,
+    *connector_offsets.VIEWS,
 )

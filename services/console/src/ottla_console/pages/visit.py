@@ -152,6 +152,7 @@ class Visit:
         effect: Callable[[], Awaitable[Result]],
         *,
         needed: str | None = None,
+        forbidden: str | None = None,
         **details: Any,
     ) -> Result:
         """Have an effect, guarded and audited; what is kept of the cluster is asked for anew afterwards.
@@ -161,6 +162,7 @@ class Visit:
             target: to what it is done.
             effect: does it.
             needed: what the form's field `confirm` has to have; None where it asks for nothing.
+            forbidden: why the console's settings do not allow it to this user; None where they do.
             details: more for the audit record; no secrets.
         """
         action = Action(
@@ -170,6 +172,7 @@ class Visit:
             cluster=self.cluster.name,
             confirmation=self.form.get("confirm"),
             needed=needed,
+            forbidden=forbidden,
             details=details,
         )
         began_s = time.time()

@@ -1,0 +1,112 @@
+"""Connectors in the console, from the click to the effect, which the worker's REST API tells."""
+
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.eventually import eventually
+from tests.system.console.conftest import ShownCluster
+
+pytestmark = pytest.mark.slow
+
+HOSTILE = "<script>alert(1)</script>/../ & 'it\"s' {{7*7}}"
+ORDERS = {
+    "connector.class": "ottla_datagen.DatagenSource",
+    "topic": "connect-orders",
+    "datagen.quickstart": "orders",
+    "datagen.rate": "20",
+    "topic.creation.default.partitions": "1",
+    "topic.creation.default.replication.factor": "-1",
+}
+
+
+def create(cluster: ShownCluster, name: str, config: dict[str, str]) -> None:
+    """Creates a connector, and waits until its first task runs."""
+    address = f"{cluster.connect_url}/connectors"
+
+    def is_taken() -> bool:
+        answer = httpx.post(address, json={"name": name, "config": config}, timeout=60)
+        assert answer.status_code != 400, answer.text
+        return answer.status_code == 201
+
+    eventually(is_taken, f"{name} is created")
+    eventually(lambda: bool(status(cluster, name)["tasks"]), f"{name} has a task")
+
+
+def ask(cluster: ShownCluster, name: str, *below: str) -> httpx.Response:
+    return httpx.get("/".join([f"{cluster.connect_url}/connectors", quote(name, safe=""), *below]), timeout=30)
+
+
+def status(cluster: ShownCluster, name: str) -> Any:
+    return ask(cluster, name, "status").json()
+
+
+def is_in(cluster: ShownCluster, name: str, state: str) -> bool:
+    return bool(status(cluster, name)["connector"]["state"] == state)
+
+
+def test_a_connector_is_paused_resumed_stopped_and_begins_anew(page: Page, shown_cluster: ShownCluster) -> None:
+    create(shown_cluster, HOSTILE, {**ORDERS, "house.password": "s3cret"})
+    eventually(lambda: ask(shown_cluster, HOSTILE, "offsets").json()["offsets"], "it has offsets", within_s=90)
+    page.goto(f"{shown_cluster.pages}/connect?q=script")
+    page.get_by_role("link", name=HOSTILE).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(HOSTILE)
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_role("status")).to_have_text(f"Connector {HOSTILE} is being paused.")
+    eventually(lambda: is_in(shown_cluster, HOSTILE, "PAUSED"), "it is paused")
+    expect(page.locator("#state").get_by_text("PAUSED").first).to_be_visible()
+    page.reload()
+    page.get_by_role("button", name="Resume").click()
+    eventually(lambda: is_in(shown_cluster, HOSTILE, "RUNNING"), "it runs again")
+    page.get_by_role("link", name="Settings").click()
+    expect(page.get_by_role("row", name="datagen.quickstart")).to_contain_text("orders")
+    expect(page.get_by_role("row", name="house.password")).to_contain_text("hidden")
+    assert "s3cret" not in page.content()
+
+    page.get_by_role("button", name="Stop…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Stop").click()
+    eventually(lambda: is_in(shown_cluster, HOSTILE, "STOPPED"), "it is stopped")
+    page.get_by_role("link", name="Offsets").click()
+    page.get_by_role("link", name="Reset offsets…").click()
+    assert ask(shown_cluster, HOSTILE, "offsets").json()["offsets"]  # so far they were only shown
+    page.get_by_role("button", name="Remove offsets…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove offsets").click()
+    expect(page.get_by_role("status")).to_contain_text("begins anew once it is resumed")
+    assert ask(shown_cluster, HOSTILE, "offsets").json()["offsets"] == []
+
+    page.get_by_role("button", name="Delete…").click()
+    page.get_by_role("dialog").get_by_role("textbox").fill(HOSTILE)
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("status")).to_have_text(f"Connector {HOSTILE} was deleted.")
+    assert ask(shown_cluster, HOSTILE).status_code == 404
+
+
+def test_a_failed_task_shows_its_error_and_is_restarted(page: Page, shown_cluster: ShownCluster) -> None:
+    source = shown_cluster.directory / "rows.jsonl"
+    source.write_text('{"good": 1}\n<script>alert(2)</script>\n')
+    config = {"connector.class": "ottla_file.FileSource", "file.path": str(source), "file.format": "json"}
+    create(shown_cluster, "breaks", {**ORDERS, **config, "topic": "connect-rows"} | {"errors.tolerance": "none"})
+    eventually(lambda: status(shown_cluster, "breaks")["tasks"][0]["state"] == "FAILED", "it fails")
+    page.goto(f"{shown_cluster.pages}/connect/connectors/breaks")
+    expect(page.get_by_role("alert")).to_contain_text("rows.jsonl")
+    page.get_by_text("The whole error").click()
+    expect(page.get_by_role("group", name="Error of task 0")).to_contain_text("rows.jsonl")
+    source.write_text('{"good": 1}\n{"good": 2}\n')
+    page.get_by_role("button", name="Restart task 0").click()
+    expect(page.get_by_role("status")).to_have_text("Task 0 of breaks is being restarted.")
+    eventually(lambda: status(shown_cluster, "breaks")["tasks"][0]["state"] == "RUNNING", "it runs")
+    page.goto(f"{shown_cluster.pages}/connect/connectors/breaks/logs?of=0")
+    expect(page.get_by_role("group", name="Lines")).to_contain_text("rows.jsonl")
+
+
+def test_workers_and_plugins_are_listed(page: Page, shown_cluster: ShownCluster) -> None:
+    page.goto(f"{shown_cluster.pages}/connect/workers")
+    row = page.get_by_role("row", name=shown_cluster.connect_url.removeprefix("http://"))
+    expect(row).to_contain_text("healthy")
+    page.get_by_role("link", name="Plugins").click()
+    page.get_by_label("Search").fill("datagen")
+    expect(page.get_by_role("row", name="ottla_datagen.DatagenSource")).to_be_visible()
+    expect(page.get_by_role("row", name="ottla_file.FileSource")).to_have_count(0)
