@@ -110,3 +110,49 @@ def test_workers_and_plugins_are_listed(page: Page, shown_cluster: ShownCluster)
     page.get_by_label("Search").fill("datagen")
     expect(page.get_by_role("row", name="ottla_datagen.DatagenSource")).to_be_visible()
     expect(page.get_by_role("row", name="ottla_file.FileSource")).to_have_count(0)
+
+
+def test_a_connector_is_created_by_the_form_and_changed_as_json(page: Page, shown_cluster: ShownCluster) -> None:
+    name = "<b>formed</b>"
+    page.goto(f"{shown_cluster.pages}/connect/plugins?q=datagen")
+    page.get_by_role("link", name="New connector of ottla_datagen.DatagenSource").click()
+    page.get_by_label("Name", exact=True).fill(name)
+    page.get_by_label("Datagen rate").fill("fast")
+    expect(page.locator("#check")).to_contain_text("datagen.rate", timeout=20_000)
+    rate = page.get_by_label("Datagen rate")
+    expect(page.locator(f"#{rate.get_attribute('id')}-problem")).to_contain_text("fast")
+    rate.fill("5")
+    page.get_by_label("Datagen quickstart").fill("orders")
+    page.get_by_label("Topic required topic").fill("connect-formed")
+    page.get_by_label("More settings").fill("house.password=s3cret")
+    expect(page.locator("#check")).to_contain_text("nothing wrong", timeout=20_000)
+    page.get_by_role("button", name="Create connector").click()
+    expect(page.get_by_role("status")).to_have_text(f"Connector {name} was created.", timeout=30_000)
+    config = ask(shown_cluster, name, "config").json()
+    assert config == {
+        "name": name,
+        "connector.class": "ottla_datagen.DatagenSource",
+        "datagen.rate": "5",
+        "datagen.quickstart": "orders",
+        "topic": "connect-formed",
+        "house.password": "s3cret",
+    }
+
+    page.goto(f"{shown_cluster.pages}/connect/connectors/{quote(name, safe='')}/edit?as=json")
+    assert "s3cret" not in page.content()
+    text = page.get_by_label("Settings as JSON")
+    text.fill(text.input_value().replace('"5"', '"7"'))
+    page.get_by_role("button", name="Change connector").click()
+    expect(page.get_by_role("status")).to_have_text(f"Connector {name} was changed.", timeout=30_000)
+    assert ask(shown_cluster, name, "config").json() == {**config, "datagen.rate": "7"}
+
+
+def test_a_connector_that_was_changed_meanwhile_is_not_changed(page: Page, shown_cluster: ShownCluster) -> None:
+    create(shown_cluster, "shared", ORDERS)
+    page.goto(f"{shown_cluster.pages}/connect/connectors/shared/edit")
+    address = f"{shown_cluster.connect_url}/connectors/shared/config"
+    assert httpx.put(address, json={**ORDERS, "datagen.rate": "3"}, timeout=60).status_code == 200
+    page.get_by_label("Datagen rate").fill("9")
+    page.get_by_role("button", name="Change connector").click()
+    expect(page.locator("#check")).to_contain_text("somebody else has changed shared", timeout=30_000)
+    assert ask(shown_cluster, "shared", "config").json()["datagen.rate"] == "3"

@@ -9,6 +9,7 @@ from ottla_console.pages import (
     connect,
     connector,
     connector_actions,
+    connector_form,
     connector_offsets,
     elections,
     events,
@@ -87,5 +88,6 @@ VIEWS: Final[Sequence[View]] = (
     *connect.VIEWS,
     *connector.VIEWS,
     *connector_actions.VIEWS,
+    *connector_form.VIEWS,
     *connector_offsets.VIEWS,
 )
