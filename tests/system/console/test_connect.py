@@ -5,10 +5,12 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 from playwright.sync_api import Page, expect
 
 from tests.support.eventually import eventually
 from tests.system.console.conftest import ShownCluster
+from tests.system.console.test_topics import make
 
 pytestmark = pytest.mark.slow
 
@@ -34,6 +36,23 @@ def create(cluster: ShownCluster, name: str, config: dict[str, str]) -> None:
 
     eventually(is_taken, f"{name} is created")
     eventually(lambda: bool(status(cluster, name)["tasks"]), f"{name} has a task")
+
+
+def lines_sink(cluster: ShownCluster, topic: str) -> dict[str, str]:
+    """Settings of a sink of JSON, which leaves what is none to its dead letters."""
+    return {
+        "connector.class": "ottla_file.FileSink",
+        "topics": topic,
+        "file.directory": str(cluster.directory),
+        "file.format": "json",
+        "key.converter": "ByteArrayConverter",
+        "value.converter": "JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": f"{topic}-letters",
+        "errors.deadletterqueue.topic.replication.factor": "-1",
+        "errors.deadletterqueue.context.headers.enable": "true",
+    }
 
 
 def ask(cluster: ShownCluster, name: str, *below: str) -> httpx.Response:
@@ -156,3 +175,31 @@ def test_a_connector_that_was_changed_meanwhile_is_not_changed(page: Page, shown
     page.get_by_role("button", name="Change connector").click()
     expect(page.locator("#check")).to_contain_text("somebody else has changed shared", timeout=30_000)
     assert ask(shown_cluster, "shared", "config").json()["datagen.rate"] == "3"
+
+
+def test_a_dead_letter_says_why_and_is_sent_again(page: Page, shown_cluster: ShownCluster) -> None:
+    make(shown_cluster, "mail")
+    config = {"bootstrap.servers": shown_cluster.bootstrap}
+    producer = Producer(config)
+    producer.produce("mail", b"<script>alert(3)</script>", b"k", headers=[("trace", b"4711")])
+    assert producer.flush(30) == 0
+    create(shown_cluster, "post", lines_sink(shown_cluster, "mail"))
+    eventually(lambda: "mail-letters" in shown_cluster.admin.list_topics(timeout=10).topics, "a letter is left")
+    address = f"{shown_cluster.url}{shown_cluster.pages}/connect/connectors/post/dead-letters/0/0"
+    eventually(lambda: httpx.get(address, timeout=30).status_code == 200, "the letter can be read")
+    page.goto(f"{shown_cluster.pages}/connect/connectors/post")
+    page.get_by_role("link", name="Dead letters").click()
+    expect(page.get_by_role("row", name="0:0").first).to_contain_text("its value could not be converted")
+    page.get_by_role("link", name="0:0").click()
+    expect(page.get_by_role("group", name="Value")).to_have_text("<script>alert(3)</script>")
+    page.get_by_role("button", name="Send again…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Send again").click()
+    expect(page.get_by_role("status")).to_have_text("It was sent to mail, partition 0, offset 1.")
+    consumer = Consumer({**config, "group.id": "none", "enable.auto.commit": False})
+    try:
+        consumer.assign([TopicPartition("mail", 0, 1)])
+        message = eventually(lambda: consumer.poll(0.5), "the record is there")
+        assert (message.key(), message.value()) == (b"k", b"<script>alert(3)</script>")
+        assert message.headers() == [("trace", b"4711")]
+    finally:
+        consumer.close()

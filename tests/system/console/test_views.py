@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.support.console.browser import NARROW, WIDE, leave_picture, new_page, serious_barriers
 from tests.support.eventually import eventually
 from tests.system.console.conftest import ShownCluster
-from tests.system.console.test_connect import ORDERS, create
+from tests.system.console.test_connect import ORDERS, create, lines_sink
 from tests.system.console.test_groups import commit
 from tests.system.console.test_topics import make
 
@@ -50,6 +50,7 @@ VIEWS = {
     "connector-new": "/connect/new?class=ottla_file.FileSink",
     "connector-edit": "/connect/connectors/looked-at/edit",
     "connector-edit-json": "/connect/connectors/looked-at/edit?as=json",
+    "dead-letters": "/connect/connectors/sink-looked-at/dead-letters",
     "connector": "/connect/connectors/looked-at",
     "connector-settings": "/connect/connectors/looked-at/config",
     "connector-offsets": "/connect/connectors/looked-at/offsets",
@@ -64,6 +65,7 @@ def looked_at(shown_cluster: ShownCluster) -> None:
     make(shown_cluster, "looked-at")
     commit(shown_cluster, "looked-at", "looked-at", 0)
     create(shown_cluster, "looked-at", ORDERS)
+    create(shown_cluster, "sink-looked-at", lines_sink(shown_cluster, "looked-at"))
     producer = Producer({"bootstrap.servers": shown_cluster.bootstrap})
     for value in (b'{"flight": "UA 1545", "delay": 2, "legs": [{"from": "EWR"}]}', b"text " * 400, bytes(range(256))):
         producer.produce("looked-at", value, b"a key", headers=[("trace", b"4711")])

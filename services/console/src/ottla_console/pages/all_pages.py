@@ -11,6 +11,7 @@ from ottla_console.pages import (
     connector_actions,
     connector_form,
     connector_offsets,
+    dead_letters,
     elections,
     events,
     group,
@@ -90,4 +91,5 @@ VIEWS: Final[Sequence[View]] = (
     *connector_actions.VIEWS,
     *connector_form.VIEWS,
     *connector_offsets.VIEWS,
+    *dead_letters.VIEWS,
 )

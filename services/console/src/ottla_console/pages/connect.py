@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from ottla_console.clusters.cluster_kit import ClusterKit
 from ottla_console.clusters.connect_workers import one_client
-from ottla_console.pages.connect_access import ask_workers, may_change
+from ottla_console.pages.connect_access import all_connectors, ask_workers, may_change
 from ottla_console.pages.routing import View
 from ottla_console.pages.visit import Visit
 from ottla_console.views.connector_table import (
@@ -33,14 +33,13 @@ STATES: Final = {
     "STOPPED": "Stopped",
     "FAILED": "Failed",
 }
-Expanded = dict[str, dict[str, Any]]
 
 
 async def connectors(visit: Visit) -> Response:
     """Show a page of the connectors that a query wants."""
     if visit.cluster.connect_url is None:
         return visit.render("connect_unknown.html")
-    rows = connector_rows(await _expanded(visit))
+    rows = connector_rows(await all_connectors(visit))
     words, state = visit.query("q"), visit.query("state")
     return visit.render(
         "connect.html",
@@ -63,7 +62,7 @@ async def workers(visit: Visit) -> Response:
     problem = None
     asked = await asyncio.gather(*(_asked(visit, url) for url in urls))
     try:
-        expanded = await _expanded(visit)
+        expanded = await all_connectors(visit)
     except OperationError as error:
         problem = str(error)
     return visit.render("connect_workers.html", tab="workers", rows=worker_rows(asked, expanded), problem=problem)
@@ -84,16 +83,6 @@ async def plugins(visit: Visit) -> Response:
         shown=page_of(chosen, page_number(visit.query("page", "1"))),
         may_change=may_change(visit),
     )
-
-
-async def _expanded(visit: Visit) -> Expanded:
-    def question(client: ConnectClient) -> Expanded:
-        # `expand` twice in one address is not what the client's parameters can say.
-        statuses = client.get("/connectors", expand="status")
-        infos = client.get("/connectors", expand="info")
-        return {name: {**each, **infos.get(name, {})} for name, each in statuses.items()}
-
-    return await ask_workers(visit, question)
 
 
 async def _asked(visit: Visit, url: str) -> AskedWorker:

@@ -12,6 +12,7 @@ from ottla_operations.workers.worker_client import Refused
 
 NOT_THERE: Final = 404
 Result = TypeVar("Result")
+Expanded = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,18 @@ async def ask_workers(
         if refusal.status == NOT_THERE:
             raise NotFound(str(refusal)) from None
         raise
+
+
+async def all_connectors(visit: Visit) -> Expanded:
+    """Return the status and the settings of every connector, by name; errors as those of `ask_workers`."""
+
+    def question(client: ConnectClient) -> Expanded:
+        # `expand` twice in one address is not what the client's parameters can say.
+        statuses = client.get("/connectors", expand="status")
+        infos = client.get("/connectors", expand="info")
+        return {name: {**each, **infos.get(name, {})} for name, each in statuses.items()}
+
+    return await ask_workers(visit, question)
 
 
 async def change_by_workers(
