@@ -1,5 +1,7 @@
 """Connectors in the console, from the click to the effect, which the worker's REST API tells."""
 
+import re
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -8,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from playwright.sync_api import Page, expect
 
+from tests.support.console.console_process import ConsoleProcess
 from tests.support.eventually import eventually
 from tests.system.console.conftest import ShownCluster
 from tests.system.console.test_topics import make
@@ -110,8 +113,8 @@ def test_a_failed_task_shows_its_error_and_is_restarted(page: Page, shown_cluste
     create(shown_cluster, "breaks", {**ORDERS, **config, "topic": "connect-rows"} | {"errors.tolerance": "none"})
     eventually(lambda: status(shown_cluster, "breaks")["tasks"][0]["state"] == "FAILED", "it fails")
     page.goto(f"{shown_cluster.pages}/connect/connectors/breaks")
-    expect(page.get_by_role("alert")).to_contain_text("rows.jsonl")
-    page.get_by_text("The whole error").click()
+    expect(page.get_by_role("alert").first).to_contain_text("rows.jsonl")
+    page.get_by_role("link", name="The whole error of task 0").click()
     expect(page.get_by_role("group", name="Error of task 0")).to_contain_text("rows.jsonl")
     source.write_text('{"good": 1}\n{"good": 2}\n')
     page.get_by_role("button", name="Restart task 0").click()
@@ -119,6 +122,30 @@ def test_a_failed_task_shows_its_error_and_is_restarted(page: Page, shown_cluste
     eventually(lambda: status(shown_cluster, "breaks")["tasks"][0]["state"] == "RUNNING", "it runs")
     page.goto(f"{shown_cluster.pages}/connect/connectors/breaks/logs?of=0")
     expect(page.get_by_role("group", name="Lines")).to_contain_text("rows.jsonl")
+
+
+def test_a_console_that_may_not_change_connectors_does_not(shown_cluster: ShownCluster, tmp_path: Path) -> None:
+    create(shown_cluster, "guarded", ORDERS)
+    settings = {
+        "clusters": "local",
+        "cluster.local.bootstrap.servers": shown_cluster.bootstrap,
+        "cluster.local.connect.url": shown_cluster.connect_url,
+        "cluster.local.connect.changes": "refused",
+        "audit.log.path": str(tmp_path / "audit.log"),
+    }
+    with ConsoleProcess(tmp_path, settings) as console:
+        address = f"{console.url}{shown_cluster.pages}/connect/connectors/guarded"
+        shown = httpx.get(address, timeout=30).text
+        assert "Pause" not in shown
+        token = re.search(r'name="token" value="([^"]+)"', shown)
+        assert token is not None
+        own = {"origin": console.url, "sec-fetch-site": "same-origin"}
+        form = {"token": token[1], "confirm": "guarded"}
+        for path in ("do/pause", "do/stop", "tasks/0/restart", "delete", "offsets"):
+            answer = httpx.post(f"{address}/{path}", data=form, headers=own, timeout=30)
+            assert (answer.status_code, "connect.changes" in answer.text) == (403, True), path
+    assert is_in(shown_cluster, "guarded", "RUNNING")
+    assert (tmp_path / "audit.log").read_text().count('"refused"') == 5
 
 
 def test_workers_and_plugins_are_listed(page: Page, shown_cluster: ShownCluster) -> None:

@@ -51,6 +51,7 @@ VIEWS = {
     "connector-edit": "/connect/connectors/looked-at/edit",
     "connector-edit-json": "/connect/connectors/looked-at/edit?as=json",
     "dead-letters": "/connect/connectors/sink-looked-at/dead-letters",
+    "spark": "/spark",
     "connector": "/connect/connectors/looked-at",
     "connector-settings": "/connect/connectors/looked-at/config",
     "connector-offsets": "/connect/connectors/looked-at/offsets",

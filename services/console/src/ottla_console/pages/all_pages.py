@@ -29,6 +29,7 @@ from ottla_console.pages import (
     security_quotas,
     security_users,
     sign_in,
+    spark,
     state,
     topic,
     topic_query,
@@ -59,6 +60,7 @@ NAVIGATION: Final[Sequence[Section]] = (
     Section("security", "Security", "/security/users"),
     Section("state", "State", "/state"),
     Section("connect", "Connect", "/connect"),
+    Section("spark", "Spark", "/spark"),
 )
 VIEWS: Final[Sequence[View]] = (
     *home.VIEWS,
@@ -92,4 +94,5 @@ VIEWS: Final[Sequence[View]] = (
     *connector_form.VIEWS,
     *connector_offsets.VIEWS,
     *dead_letters.VIEWS,
+    *spark.VIEWS,
 )

@@ -28,6 +28,7 @@ async def show(visit: Visit) -> Response:
     """Show a connector's state and its tasks."""
     connector = await connector_of(visit)
     parts = connector_parts(connector.status)
+    error = next((each for each in parts if each.trace and each.title == visit.query("error")), None)
     return render_connector(
         visit,
         connector,
@@ -36,6 +37,7 @@ async def show(visit: Visit) -> Response:
         parts=parts,
         process=parts[0],
         has_failed=has_failed(connector.status),
+        error=error,
     )
 
 

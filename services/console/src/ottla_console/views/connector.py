@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ottla_console.views.connector_table import state_grade
-from ottla_operations.connect.connector_problems import FAILED, hindrances, parts_of, shown_state
+from ottla_console.views.connector_table import lasting_hindrances, state_grade
+from ottla_operations.connect.connector_problems import FAILED, parts_of, shown_state
 from ottla_operations.url_redaction import without_login
 from ottla_sdk.kafka.secret_settings import is_secret_setting
 from ottla_sdk.runtime.redaction import HIDDEN
@@ -43,7 +43,7 @@ class ConnectorPart:
 
 def connector_parts(status: Mapping[str, Any]) -> list[ConnectorPart]:
     """Return the connector and its tasks."""
-    reasons = {each.part: each.reason for each in hindrances(status)}
+    reasons = {each.part: each.reason for each in lasting_hindrances(status)}
     return [_part(title, each, reasons.get(title)) for title, each in parts_of(status)]
 
 

@@ -5,10 +5,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ottla_operations.connect.connector_problems import FAILED, RUNNING, UNASSIGNED, hindrances, parts_of, total
+from ottla_operations.connect.connector_problems import (
+    FAILED,
+    RUNNING,
+    UNASSIGNED,
+    ConnectorProblem,
+    hindrances,
+    parts_of,
+    total,
+)
 
 CLASS_KEY: Final = "connector.class"
-WAITING_WORDS: Final = "waiting"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,10 +117,15 @@ def state_grade(state: str, *, waits: bool = False) -> str:
     return {FAILED: "bad", UNASSIGNED: "advice", "RESTARTING": "advice"}.get(state, "")
 
 
+def lasting_hindrances(status: Mapping[str, Any]) -> list[ConnectorProblem]:
+    """Return what keeps parts of a connector from their work, but for those that are just being started."""
+    return [each for each in hindrances(status) if not each.is_beginning]
+
+
 def _row(name: str, document: Mapping[str, Any]) -> ConnectorRow:
     status = document["status"]
     config = (document.get("info") or {}).get("config") or {}
-    state, tasks, hindered = str(status["connector"]["state"]), status["tasks"], hindrances(status)
+    state, tasks, hindered = str(status["connector"]["state"]), status["tasks"], lasting_hindrances(status)
     is_bad = any(each["state"] == FAILED for each in tasks)
     return ConnectorRow(
         name=name,
