@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.clusters.secured_listeners import SecuredListeners
+from tests.support.clusters.service_process import GroupCoordinatorProcess
 from tests.support.console.browser import chromium, new_page
 from tests.support.console.console_process import ConsoleProcess
 from tests.support.free_ports import LOOPBACK, free_ports
@@ -84,6 +86,17 @@ class GuardedConsole:
     pages: str = "/clusters/guarded"
 
 
+@contextmanager
+def coordinator_of(secured: SecuredListeners, directory: Path) -> Iterator[None]:
+    """Runs a group coordinator beside the broker."""
+    process = GroupCoordinatorProcess(directory / "coordinator", secured.cluster.etcd)
+    process.start()
+    try:
+        yield
+    finally:
+        process.stop()
+
+
 @pytest.fixture(scope="session")
 def guarded_console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedConsole]:
     """A broker where users log in, and a console that masks some fields."""
@@ -92,7 +105,7 @@ def guarded_console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarde
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:owner;User:ANONYMOUS",
     }
-    with SecuredListeners(directory, access) as secured:
+    with SecuredListeners(directory, access) as secured, coordinator_of(secured, directory):
         settings = {
             "clusters": "guarded",
             "cluster.guarded.bootstrap.servers": secured.addresses["SASL_PLAINTEXT"],

@@ -70,6 +70,9 @@ def test_no_page_search_or_download_tells_a_masked_field(guarded_console: Guarde
         "messages/0/1/value",
         "messages.download/jsonl",
         "messages.download/csv",
+        "sql?q=SELECT * FROM records",
+        "sql.download/csv?q=SELECT * FROM records",
+        "sql.download/jsonl?q=SELECT card.number FROM records",
         "publish?copy=0:0",
         f"sql?{urlencode({'q': 'SELECT * FROM records'})}",
         f"sql.download/csv?{urlencode({'q': 'SELECT * FROM records'})}",
@@ -82,6 +85,7 @@ def test_no_page_search_or_download_tells_a_masked_field(guarded_console: Guarde
             for secret in (CARD, PERSON, BROKEN):
                 assert not [form for form in forms(secret) if form in answer.text], path
         assert "***1234" in answers["messages"].text
+        assert "***1234" in answers["sql.download/jsonl?q=SELECT card.number FROM records"].text
         assert "***1234" in answers["messages.download/jsonl"].text
         assert "masked for you" in answers["messages/0/0"].text
 
@@ -104,6 +108,21 @@ def test_a_search_for_a_masked_field_finds_nothing(guarded_console: GuardedConso
             assert (answer.headers["x-ottla-records"], answer.headers["x-ottla-looked-at"]) == ("0", "2"), words
         request = owner.client.build_request("GET", f"{PAGES}/messages.download/jsonl", params={"q": CARD})
         assert owner.client.send(request).headers["x-ottla-records"] == "1"
+
+
+@pytest.mark.usefixtures("payments")
+def test_messages_that_arrive_are_masked_and_searched_as_they_are_shown(guarded_console: GuardedConsole) -> None:
+    searches = {"": "***1234", "sum": "***1234", CARD: "0 found in 2 messages"}
+    with signed_in(guarded_console, "ann") as ann:
+        for words, wanted in searches.items():
+            text = ""
+            with ann.client.stream("GET", f"{PAGES}/tail.events", params={"at": "0:0", "q": words}) as stream:
+                parts = stream.iter_text()
+                # Each is all that there is to show, or says every few seconds that the stream goes on.
+                while wanted not in text and "event: end" not in text and text.count("still here") < 2:
+                    text += next(parts)
+            assert wanted in text, words
+            assert not [form for secret in (CARD, PERSON, BROKEN) for form in forms(secret) if form in text]
 
 
 @pytest.mark.usefixtures("payments")

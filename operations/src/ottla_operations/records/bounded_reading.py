@@ -248,7 +248,11 @@ def publish_one(config: Mapping[str, Any], record: Record, *, within_s: float) -
             on_delivery=lambda error, message: told.append((error, message)),
             **optional,
         )
-        producer.flush(within_s)
+        try:
+            producer.flush(within_s)
+        except SystemError as raised:
+            # A fatal error, such as a missing right, is pending while `on_delivery` is called, and Python objects.
+            raise raised.__cause__ or raised from None
     if not told:
         raise OperationError(f"topic {record.topic} did not acknowledge the message within {within_s:.0f} s")
     error, message = told[0]

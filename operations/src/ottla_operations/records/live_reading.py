@@ -81,6 +81,8 @@ class LiveReading:
 
         error = message.error()
         if error is not None:
+            if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                return None  # librdkafka looks for the group's coordinator; reading needs a right on the topic alone
             if error.retriable() and not error.fatal():
                 return None
             if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:

@@ -87,7 +87,7 @@ async def show_deletion(visit: Visit) -> Response:
         found = selected_bindings(await visit.ask(_present), wanted)
     except BadAcl as error:
         raise BadForm(str(error)) from None
-    if visit.query("only"):  # of what is for a resource, what is written so
+    if visit.query("exact"):  # of what is for a resource, what is written so
         found = [each for each in found if document_of(each)["resource"] == wanted["resource"]]
     if len(found) > PLANNED_MAX:
         raise BadForm(f"that is more than {PLANNED_MAX} access control lists; choose fewer by the filter")
