@@ -154,10 +154,10 @@ test-monitoring: setup ## dashboards and alerts: each alert fires, and each quer
 faults: setup ## let processes and their network fail, seed after seed: MINUTES=60 SEED=1 SECURE=1 (root: with partitions)
 	@$(PYTHON) -m tests.faults --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(SECURE),--secure)
 
-faults-mirror: setup ## the same with two clusters, mirror workers and linked topics: MINUTES=60 SEED=1 EXACTLY_ONCE=1
+faults-mirror: setup ## the same with two clusters, mirror workers and linked topics: MINUTES=60 SEED=1 SECURE=1 EXACTLY_ONCE=1
 	@$(PYTHON) -m tests.faults --mirror --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(SECURE),--secure) $(if $(EXACTLY_ONCE),--exactly-once)
 
-faults-transactions: setup ## the same with transactions: writers, rivals, chains and readers: MINUTES=60 SEED=1
+faults-transactions: setup ## the same with transactions: writers, rivals, chains and readers: MINUTES=60 SEED=1 SECURE=1
 	@$(PYTHON) -m tests.faults --transactions --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(SECURE),--secure)
 
 faults-caught: setup ## show that the fault harness notices broken rules (about three quarters of an hour, needs root)

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.faults import network
@@ -15,7 +16,7 @@ from tests.faults.fault import Kind
 from tests.faults.mirrors.mirror_trial import run_mirror_trial
 from tests.faults.plan import Outcome, Plan
 from tests.faults.transactions.transaction_trial import TransactionPlan, run_transaction_trial
-from tests.faults.trial import TrialPlan, run_trial
+from tests.faults.trial import FACTOR, TrialPlan, run_trial
 from tests.support.reference import kafka_jars
 
 SECONDS_DEFAULT = 55.0
@@ -24,7 +25,7 @@ JAVA_SHARE = 0.2
 
 
 def main() -> int:
-    options = _parser().parse_args()
+    options = read_options(sys.argv[1:])
     for received in (signal.SIGINT, signal.SIGTERM):  # cleans up, even where a shell has SIGINT ignored
         signal.signal(received, signal.default_int_handler)
     directory = options.dir or Path(tempfile.mkdtemp(prefix="ottla-faults-"))
@@ -57,7 +58,7 @@ def _trial(options: argparse.Namespace, seed: int, directory: Path) -> Outcome:
             directory=directory,
             seconds=options.seconds,
             kinds=frozenset(options.kinds),
-            factor=options.factor,
+            factor=options.factor or FACTOR,
             loopback=options.loopback,
             secure=options.secure,
             java=options.java or _draws_java(seed),
@@ -99,18 +100,37 @@ def _draws_java(seed: int) -> bool:
     return random.Random(f"Java of {seed}").random() < JAVA_SHARE and kafka_jars.unavailable_reason() is None
 
 
+def read_options(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of the command line; those that say nothing of the trials asked for are refused.
+
+    Raises:
+        SystemExit: with 2, after an error on the standard error stream.
+    """
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.exactly_once and not options.mirror:
+        parser.error("--exactly-once says how mirror workers write: it needs --mirror")
+    if options.mirror or options.transactions:
+        if options.java:
+            parser.error("--java is of trials without --mirror and --transactions: their loads have no Java clients")
+        if options.factor is not None:
+            parser.error("--factor is of trials without --mirror and --transactions: theirs have fixed numbers")
+    return options
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--minutes", type=float, default=0.0, help="begin new seeds until this time is over")
     parser.add_argument("--seed", type=int, help="the first seed (default: drawn); the others follow it")
     parser.add_argument("--seconds", type=float, default=SECONDS_DEFAULT, help="of faults per seed (%(default)g)")
     parser.add_argument("--kinds", type=Kind, nargs="+", default=list(Kind), metavar="KIND", help="what may happen")
-    parser.add_argument("--factor", type=int, default=3, help="replicas of each partition (%(default)s)")
+    parser.add_argument("--factor", type=int, help=f"replicas of each partition ({FACTOR})")
     parser.add_argument("--loopback", action="store_true", help="without network namespaces")
     parser.add_argument("--java", action="store_true", help="with Kafka's own clients in the load of all seeds")
-    parser.add_argument("--mirror", action="store_true", help="two clusters, mirror workers and a link between them")
+    of_what = parser.add_mutually_exclusive_group()
+    of_what.add_argument("--mirror", action="store_true", help="two clusters, mirror workers and a link between them")
+    of_what.add_argument("--transactions", action="store_true", help="transactions rather than single records")
     parser.add_argument("--exactly-once", action="store_true", help="with --mirror: workers write in transactions")
-    parser.add_argument("--transactions", action="store_true", help="transactions rather than single records")
     parser.add_argument("--secure", action="store_true", help="with certificates between processes and to etcd")
     parser.add_argument("--keep", action="store_true", help="keep data and logs of trials without problems, too")
     parser.add_argument("--dir", type=Path, help="where data and logs go")

@@ -1,5 +1,6 @@
 """What trials of all kinds are told, and what they tell."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,24 +37,36 @@ class Plan:
     secure: bool = False
     exactly_once: bool = False
 
+    def command(self, *options: str) -> str:
+        """The command that draws the same schedule for the same seed and runs it likewise.
+
+        Args:
+            options: those of this kind of trial only.
+        """
+        words = ["python", "-m", "tests.faults", *options]
+        words += ["--secure"] if self.secure else []
+        words += ["--loopback"] if self.loopback else []
+        words += ["--kinds", *sorted(self.kinds)] if self.kinds != frozenset(Kind) else []
+        return shlex.join(words)
+
 
 @dataclass(slots=True)
 class Outcome:
     """How a trial went.
 
     Attributes:
+        command: which runs it again, see `Plan.command`.
         problems: promises that were not kept.
         counts: how much was tried.
-        command: which draws the same schedule for the same seed.
     """
 
     seed: int
     schedule: Schedule
     directory: Path
+    command: str
     problems: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     took_s: float = 0.0
-    command: str = "python -m tests.faults"
 
     def summary(self) -> str:
         """One line."""

@@ -53,6 +53,7 @@ from tests.faults.topics import (
 from tests.support.eventually import eventually
 
 WRITTEN_TOPICS = [topic.name for topic in ALL_TOPICS]
+FACTOR = 3
 FIRST_RECORDS = 200
 CREATE_DEADLINE_S = 60.0
 READY_DEADLINE_S = 60.0
@@ -78,7 +79,7 @@ class TrialPlan(Plan):
     """
 
     members: Members | None = None
-    factor: int = 3
+    factor: int = FACTOR
     services: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     groups: bool = True
     java: bool = False
@@ -115,7 +116,7 @@ def run_trial(plan: TrialPlan) -> Outcome:
             secure=plan.secure,
         )
         cluster = closing.enter_context(Cluster(plan.directory, network, members, settings))
-        outcome = Outcome(plan.seed, schedule, plan.directory)
+        outcome = Outcome(plan.seed, schedule, plan.directory, command_of(plan))
         try:
             _Trial(plan, network, cluster, outcome).run()
         except (AssertionError, OSError, KafkaException) as error:
@@ -123,6 +124,12 @@ def run_trial(plan: TrialPlan) -> Outcome:
         outcome.problems += [*cluster.problems(), *log_problems(cluster.processes)]
     outcome.took_s = time.monotonic() - begun_s
     return outcome
+
+
+def command_of(plan: TrialPlan) -> str:
+    """See `Plan.command`."""
+    factor = ["--factor", str(plan.factor)] if plan.factor != FACTOR else []
+    return plan.command(*factor, *(["--java"] if plan.java else []))
 
 
 class Noted(NamedTuple):

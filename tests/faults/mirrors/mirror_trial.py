@@ -84,7 +84,7 @@ def run_mirror_trial(plan: Plan) -> Outcome:
             exactly_once=plan.exactly_once,
         )
         sites = closing.enter_context(Sites(plan.directory, network, settings))
-        outcome = Outcome(plan.seed, schedule, plan.directory, command=command_of(plan))
+        outcome = Outcome(plan.seed, schedule, plan.directory, command_of(plan))
         try:
             _MirrorTrial(plan, network, sites, outcome).run()
         except (AssertionError, OSError, KafkaException) as error:
@@ -95,8 +95,8 @@ def run_mirror_trial(plan: Plan) -> Outcome:
 
 
 def command_of(plan: Plan) -> str:
-    """The command that draws the same schedule for the same seed."""
-    return f"python -m tests.faults --mirror{' --exactly-once' if plan.exactly_once else ''}"
+    """See `Plan.command`."""
+    return plan.command("--mirror", *(["--exactly-once"] if plan.exactly_once else []))
 
 
 class _MirrorTrial:

@@ -99,7 +99,7 @@ def run_transaction_trial(plan: TransactionPlan) -> Outcome:
             secure=plan.secure,
         )
         cluster = held.enter_context(Cluster(plan.directory, network, members, settings))
-        outcome = Outcome(plan.seed, schedule, plan.directory, command="python -m tests.faults --transactions")
+        outcome = Outcome(plan.seed, schedule, plan.directory, plan.command("--transactions"))
         try:
             _TransactionTrial(plan, network, cluster, outcome).run()
         except (AssertionError, OSError, KafkaException) as error:
