@@ -26,41 +26,36 @@ class ShownCluster:
     Attributes:
         url: of the console.
         directory: of the cluster.
+        files: a folder of the test's own.
         connect_url: of the cluster's Connect worker.
-        directory: of the test's own files.
         pages: the path of the cluster's pages.
     """
-
-    directory: Path
 
     bootstrap: str
     url: str
     admin: AdminClient
     connect_url: str
     directory: Path
+    files: Path
     pages: str = "/clusters/local"
 
 
 @pytest.fixture(scope="session")
 def shown_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShownCluster]:
-    """Three brokers, a Connect worker and a console."""
+    """Three brokers, a Connect worker, a mirror worker and a console."""
     (port,) = free_ports(1)
-    directory = tmp_path_factory.mktemp("console") / "cluster"
-    with OttlaCluster(
-        directory, brokers=3, arguments=["--console", "--console-port", str(port), "--mirror", "1"]
-    ) as cluster:
-    own = tmp_path_factory.mktemp("console")
-    directory = own / "cluster"
-    arguments = ["--connect", "1", "--console", "--console-port", str(port)]
+    files = tmp_path_factory.mktemp("console")
+    directory = files / "cluster"
+    arguments = ["--connect", "1", "--mirror", "1", "--console", "--console-port", str(port)]
     with OttlaCluster(directory, brokers=3, arguments=arguments) as cluster:
         (worker,) = json.loads((directory / "cluster.json").read_text())["connect"]
         yield ShownCluster(
-            directory=directory,
             bootstrap=cluster.bootstrap,
             url=f"http://{LOOPBACK}:{port}",
             admin=AdminClient({"bootstrap.servers": cluster.bootstrap}),
             connect_url=worker,
-            directory=own,
+            directory=directory,
+            files=files,
         )
 
 

@@ -46,7 +46,7 @@ def lines_sink(cluster: ShownCluster, topic: str) -> dict[str, str]:
     return {
         "connector.class": "ottla_file.FileSink",
         "topics": topic,
-        "file.directory": str(cluster.directory),
+        "file.directory": str(cluster.files),
         "file.format": "json",
         "key.converter": "ByteArrayConverter",
         "value.converter": "JsonConverter",
@@ -107,7 +107,7 @@ def test_a_connector_is_paused_resumed_stopped_and_begins_anew(page: Page, shown
 
 
 def test_a_failed_task_shows_its_error_and_is_restarted(page: Page, shown_cluster: ShownCluster) -> None:
-    source = shown_cluster.directory / "rows.jsonl"
+    source = shown_cluster.files / "rows.jsonl"
     source.write_text('{"good": 1}\n<script>alert(2)</script>\n')
     config = {"connector.class": "ottla_file.FileSource", "file.path": str(source), "file.format": "json"}
     create(shown_cluster, "breaks", {**ORDERS, **config, "topic": "connect-rows"} | {"errors.tolerance": "none"})
