@@ -2,8 +2,16 @@
 
 import pytest
 
-from ottla_console.views.dead_letter import TEXT_MAX, NotSendable, dead_letter, sent_again
+from ottla_console.views.dead_letter import (
+    TEXT_MAX,
+    NotSendable,
+    dead_letter,
+    masked_letter,
+    sent_again,
+    source_topics,
+)
 from ottla_operations.records.record_line import Record
+from ottla_operations.records.record_masking import How, Masking, MaskingRule, masked_field
 
 CONTEXT = [
     ("__connect.errors.topic", b"flights"),
@@ -71,3 +79,19 @@ def test_a_letter_goes_to_no_topic_that_the_sink_does_not_read() -> None:
         sent_again(replaced("topic", b"__consumer_offsets"), {"topics.regex": ".*"})
     with pytest.raises(NotSendable, match="do not say"):
         sent_again(without("partition"), {"topics": "flights"})
+
+
+def test_a_letter_is_masked_as_the_topics_are_that_it_may_be_from() -> None:
+    rule = MaskingRule(name="r", topics=("flights",), fields=(masked_field("value"),), how=How.HIDE)
+    masking = Masking([rule], b"key")
+    letter = dead_letter(LETTER)
+    masks = [masking.of("c", each, ()) for each in ["letters", *source_topics({"topics": "other"}, letter)]]
+    record, shown = masked_letter(LETTER, letter, masks, None)
+    assert (record.value, record.key) == (b"***", b"k")
+    assert (shown.message, shown.trace, shown.stage) == ("", "", letter.stage)
+    assert masked_letter(LETTER, letter, [masking.of("c", "letters", ())], None) == (LETTER, letter)
+
+
+def test_headers_that_were_left_out_do_not_keep_a_letter_from_being_masked() -> None:
+    assert source_topics({"topics": "flights, other"}, dead_letter(Record(value=b"x"))) == ["flights", "other"]
+    assert source_topics({"topics.regex": ".*"}, dead_letter(LETTER)) == ["flights"]

@@ -5,22 +5,38 @@ from typing import Final
 from starlette.responses import Response
 
 from ottla_console.clusters.cluster_kit import ClusterKit
-from ottla_console.clusters.topic_reading import ANSWER_WITHIN_S, PAGE_RECORDS, decoder, read_messages, read_one
+from ottla_console.clusters.topic_reading import (
+    ANSWER_WITHIN_S,
+    PAGE_RECORDS,
+    SchemaDecoder,
+    decoder,
+    read_messages,
+    read_one,
+)
 from ottla_console.pages.connect_access import Connector, connector_of
 from ottla_console.pages.connector import render_connector
 from ottla_console.pages.routing import View
 from ottla_console.pages.visit import BadForm, NotFound, Visit
 from ottla_console.views.connector import dead_letter_topic
-from ottla_console.views.dead_letter import NotSendable, dead_letter, sent_again
+from ottla_console.views.dead_letter import (
+    DeadLetter,
+    NotSendable,
+    dead_letter,
+    masked_letter,
+    sent_again,
+    source_topics,
+)
 from ottla_console.views.message_field import PREVIEW_CHARACTERS, WHOLE_CHARACTERS
 from ottla_console.views.message_query import BadQuery, message_query, place_text
 from ottla_console.views.message_rows import message_row
 from ottla_operations.errors import OperationError
 from ottla_operations.records.bounded_reading import publish_one
 from ottla_operations.records.record_line import Record
+from ottla_operations.records.record_masking import Mask
 
 ACKNOWLEDGED_WITHIN_S: Final = 8.0
 DIGITS_MAX: Final = 19
+MASKED: Final = "fields of its topic are masked for you"
 
 
 async def letters(visit: Visit) -> Response:
@@ -35,10 +51,12 @@ async def letters(visit: Visit) -> Response:
         query = message_query({"at": visit.query("at"), "partition": visit.query("partition")}, partitions)
     except BadQuery as error:
         raise BadForm(str(error)) from None
+    mask = visit.mask(topic)
     read = await visit.ask(
-        lambda kit: read_messages(kit, topic, partitions, query, PAGE_RECORDS), within_s=ANSWER_WITHIN_S
+        lambda kit: read_messages(kit, mask, topic, partitions, query, wanted=PAGE_RECORDS), within_s=ANSWER_WITHIN_S
     )
-    rows = [(message_row(each, None, PREVIEW_CHARACTERS), dead_letter(each)) for each in read.looked.records]
+    shown = [_as_shown(visit, connector, each, mask, read.decode) for each in read.looked.records]
+    rows = [(message_row(record, None, PREVIEW_CHARACTERS), found) for record, found, _ in shown]
     here = ("connect", "connectors", connector.name, "dead-letters")
     more = visit.address(*here, at=place_text(read.looked.place)) if read.looked.remaining else None
     return render_connector(visit, connector, "dead_letters.html", "dead-letters", topic=topic, rows=rows, more=more)
@@ -48,13 +66,19 @@ async def letter(visit: Visit) -> Response:
     """Show a dead letter with the whole error."""
     connector, topic = await _letters_of(visit)
     partition, offset = _place(visit)
-    record = await visit.ask(lambda kit: _record(kit, topic, partition, offset), within_s=ANSWER_WITHIN_S)
+    mask = visit.mask(topic)
+    read = await visit.ask(lambda kit: _record(kit, mask, topic, partition, offset), within_s=ANSWER_WITHIN_S)
     decode = await visit.ask(decoder)
+    record, found, is_masked = await visit.ask(
+        lambda _: _as_shown(visit, connector, read, mask, decode), within_s=ANSWER_WITHIN_S
+    )
     row = await visit.ask(lambda _: message_row(record, decode, WHOLE_CHARACTERS), within_s=ANSWER_WITHIN_S)
-    try:
-        target, problem = sent_again(record, connector.config), None
-    except NotSendable as error:
-        target, problem = None, str(error)
+    target, problem = None, MASKED if is_masked else None
+    if not is_masked:
+        try:
+            target = sent_again(record, connector.config)
+        except NotSendable as error:
+            problem = str(error)
     return render_connector(
         visit,
         connector,
@@ -62,7 +86,8 @@ async def letter(visit: Visit) -> Response:
         "dead-letters",
         topic=topic,
         row=row,
-        letter=dead_letter(record),
+        letter=found,
+        is_masked=is_masked,
         target=target,
         problem=problem,
     )
@@ -72,7 +97,11 @@ async def send_again(visit: Visit) -> Response:
     """Publish a dead letter to the partition that it is from; the letter itself stays."""
     connector, topic = await _letters_of(visit)
     partition, offset = _place(visit)
-    record = await visit.ask(lambda kit: _record(kit, topic, partition, offset), within_s=ANSWER_WITHIN_S)
+    mask = visit.mask(topic)
+    record = await visit.ask(lambda kit: _record(kit, mask, topic, partition, offset), within_s=ANSWER_WITHIN_S)
+    *_, is_masked = await visit.ask(lambda _: _as_shown(visit, connector, record, mask, None))
+    if is_masked:
+        raise BadForm(f"it was not sent: {MASKED}")
     try:
         wanted = sent_again(record, connector.config)
     except NotSendable as error:
@@ -117,8 +146,26 @@ def _place(visit: Visit) -> tuple[int, int]:
     return partition, offset
 
 
-def _record(kit: ClusterKit, topic: str, partition: int, offset: int) -> Record:
-    record = read_one(kit, topic, partition, offset)
+def _as_shown(
+    visit: Visit, connector: Connector, record: Record, mask: Mask, decode: SchemaDecoder | None
+) -> tuple[Record, DeadLetter, bool]:
+    """Return a dead letter as the user may see it, and whether something may be masked.
+
+    Args:
+        visit: the user's.
+        connector: whose dead letter it is.
+        record: the dead letter, which has been through `mask`.
+        mask: of the letter's own topic.
+        decode: what decodes keys and values with a schema.
+    """
+    found = dead_letter(record)
+    masks = [mask, *(visit.mask(each) for each in source_topics(connector.config, found))]
+    record, found = masked_letter(record, found, masks, decode)
+    return record, found, any(masks)
+
+
+def _record(kit: ClusterKit, mask: Mask, topic: str, partition: int, offset: int) -> Record:
+    record = read_one(kit, mask, topic, partition, offset)
     if record is None:
         raise OperationError(f"partition {partition} of {topic} has no message at {offset}, or not any more")
     return record

@@ -4,12 +4,13 @@ Whoever may write to the topic may write such headers, so they are read with car
 topic that the connector reads.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ottla_console.views.message_field import escaped
 from ottla_operations.records.record_line import Record
+from ottla_operations.records.record_masking import Decoded, Mask
 
 PREFIX: Final = "__connect.errors."
 """Of the headers (KIP-298)."""
@@ -44,7 +45,7 @@ class DeadLetter:
         stage: what failed, in words; empty likewise.
         operator: the class that failed.
         error: the class of the error.
-        message, trace: of the error, within bounds.
+        message, trace: of the error, within bounds; empty where they may tell what is masked.
     """
 
     topic: str | None
@@ -112,6 +113,28 @@ def sent_again(record: Record, config: Mapping[str, str]) -> Record:
         raise NotSendable(f"its headers name topic {letter.topic}, which the connector does not read")
     headers = tuple((name, value) for name, value in record.headers if not name.startswith(PREFIX))
     return Record(topic=letter.topic, partition=letter.partition, key=record.key, value=record.value, headers=headers)
+
+
+def source_topics(config: Mapping[str, str], letter: DeadLetter) -> list[str]:
+    """Return the topics that a dead letter may be from: whoever wrote it could have left its headers out."""
+    named = {each.strip() for each in config.get("topics", "").split(",")}
+    return sorted((named | {letter.topic or ""}) - {""})
+
+
+def masked_letter(
+    record: Record, letter: DeadLetter, masks: Sequence[Mask], decode: Decoded | None
+) -> tuple[Record, DeadLetter]:
+    """Return a dead letter as it may be shown: errors quote what they could not handle, so they are hidden, too.
+
+    Args:
+        record: the dead letter, as its own topic's rules leave it.
+        letter: what its headers say.
+        masks: of its own topic, and of those that it may be from.
+        decode: what decodes keys and values with a schema.
+    """
+    for mask in masks:
+        record = mask.record(record, decode)
+    return record, replace(letter, message="", trace="") if any(masks) else letter
 
 
 def _topic(value: bytes | None) -> str | None:
