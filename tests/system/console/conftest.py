@@ -46,7 +46,8 @@ def shown_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShownClu
     (port,) = free_ports(1)
     files = tmp_path_factory.mktemp("console")
     directory = files / "cluster"
-    arguments = ["--connect", "1", "--mirror", "1", "--console", "--console-port", str(port)]
+    workers = ["--connect", "1", "--connect-port", "0", "--mirror", "1", "--mirror-port", "0"]
+    arguments = [*workers, "--console", "--console-port", str(port)]
     with OttlaCluster(directory, brokers=3, arguments=arguments) as cluster:
         (worker,) = json.loads((directory / "cluster.json").read_text())["connect"]
         yield ShownCluster(
