@@ -1,8 +1,10 @@
 """Fields that are masked: no page, search or download tells them to whom they are masked for."""
 
 import base64
+from pathlib import Path
 from urllib.parse import urlencode
 
+import duckdb
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import (
@@ -88,6 +90,20 @@ def test_no_page_search_or_download_tells_a_masked_field(guarded_console: Guarde
         assert "***1234" in answers["sql.download/jsonl?q=SELECT card.number FROM records"].text
         assert "***1234" in answers["messages.download/jsonl"].text
         assert "masked for you" in answers["messages/0/0"].text
+
+
+@pytest.mark.usefixtures("payments")
+def test_no_file_of_parquet_tells_a_masked_field(guarded_console: GuardedConsole, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.parquet"
+    with signed_in(guarded_console, "ann") as ann:
+        for path in ("messages.download/parquet", "sql.download/parquet?q=FROM+records"):
+            answer = ann.get(f"{PAGES}/{path}")
+            assert answer.status_code == 200
+            kept.write_bytes(answer.content)
+            told = repr(duckdb.execute(f"FROM '{kept}'").fetchall())
+            assert "***1234" in told
+            for secret in (CARD, PERSON, BROKEN):
+                assert not [form for form in forms(secret) if form in told], path
 
 
 @pytest.mark.usefixtures("payments")

@@ -95,7 +95,8 @@ def _answer(question: Question) -> bytes | None:
         table = [{"name": name, "type": kind} for name, kind in _described(connection)]
         check(connection, question.sql)
         if question.is_parquet:
-            return _write_parquet(connection, question)
+            _write_parquet(connection, question)
+            return None
         result = connection.execute(question.sql)
         columns = [{"name": each[0], "type": str(each[1])} for each in result.description or ()]
         rows, is_cut = _rows(result, question)
