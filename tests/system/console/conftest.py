@@ -50,6 +50,8 @@ def shown_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShownClu
     arguments = [*workers, "--console", "--console-port", str(port)]
     with OttlaCluster(directory, brokers=3, arguments=arguments) as cluster:
         (worker,) = json.loads((directory / "cluster.json").read_text())["connect"]
+    directory = tmp_path_factory.mktemp("console") / "cluster"
+    with OttlaCluster(directory, brokers=3, arguments=["--console", "--console-port", str(port)]) as cluster:
         yield ShownCluster(
             bootstrap=cluster.bootstrap,
             url=f"http://{LOOPBACK}:{port}",

@@ -100,7 +100,7 @@ def begin_to_empty(page: Page, cluster: ShownCluster, broker: int, throttle: str
 
 
 def test_brokers_are_emptied_and_evened_out_as_the_plan_said(page: Page, shown_cluster: ShownCluster) -> None:
-    wanted = [NewTopic("moved", num_partitions=2, replica_assignment=[[2], [2]])]
+    wanted = [NewTopic("moved", num_partitions=6, replica_assignment=[[2]] * 6)]
     shown_cluster.admin.create_topics(wanted)["moved"].result()
     with ClusterAdmin(shown_cluster.bootstrap, {}) as admin:
         eventually(lambda: not admin.moves(), "nothing is being moved")

@@ -1,4 +1,4 @@
-"""Links and flows in the console, from the click to the effect, with a second cluster as their source."""
+"""Links in the console, from the click to the effect, with a second cluster as their source."""
 
 import json
 import subprocess
@@ -10,7 +10,6 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from playwright.sync_api import Browser, Page, expect
 
-from ottla_operations.workers.mirror_client import MirrorClient, flow_path
 from tests.support.clusters.ottla_cluster import OttlaCluster, ottla_command
 from tests.support.console.browser import new_page, serious_barriers
 from tests.support.console.console_process import ConsoleProcess
@@ -18,8 +17,6 @@ from tests.support.eventually import eventually
 from tests.system.console.conftest import ShownCluster
 
 pytestmark = pytest.mark.slow
-
-FLOW = "west->local"
 
 
 @pytest.fixture(scope="module")
@@ -78,29 +75,6 @@ def test_a_link_is_paused_and_promoted_once_its_name_is_typed(
     eventually(lambda: takes_writes(shown_cluster, "linked"), "the topic takes writes")
     page.goto(f"{shown_cluster.pages}/mirrors/links/no-such")
     expect(page.locator("main")).to_contain_text("there is no link no-such")
-
-
-def test_a_flow_shows_its_lag_is_paused_and_resumed(page: Page, shown_cluster: ShownCluster, source: str) -> None:
-    status = json.loads(ottla("status", "--dir", str(shown_cluster.directory), "--json"))
-    client = MirrorClient(",".join(status["mirror"]))
-    settings = {"topics": "copied", "replication.factor": "1"}
-    source_settings = {"bootstrap.servers": source}
-    body = {"source": "west", "target": "local", "source_settings": source_settings, "settings": settings}
-    client.ask("POST", "/flows", body)
-    page.goto(f"{shown_cluster.pages}/mirrors")
-    page.get_by_role("group", name="Flows").get_by_role("link", name=FLOW).click()
-    row = page.get_by_role("group", name="Partitions").get_by_role("row", name="west.copied")
-    expect(row).to_contain_text("COPYING", timeout=60_000)
-    assert serious_barriers(page) == []
-    confirm(page, "Pause")
-    expect(page.get_by_role("status")).to_have_text(f"{FLOW} is paused.")
-    assert client.get(flow_path(FLOW, "status"))["paused"]
-    eventually(lambda: "PAUSED" in page.request.get(page.url).text(), "the page says so")
-    page.reload()
-    confirm(page, "Resume")
-    expect(page.get_by_role("status")).to_have_text(f"{FLOW} goes on.")
-    assert not client.get(flow_path(FLOW, "status"))["paused"]
-    client.ask("DELETE", flow_path(FLOW))
 
 
 def test_a_cluster_is_compared_with_its_source(
