@@ -32,7 +32,13 @@ from tests.system.console.conftest import GuardedConsole
 pytestmark = pytest.mark.slow
 
 PAGES = "/clusters/guarded"
-OPEN_TO_ALL = {"/clusters/{cluster:segment}/sign-in", "/sign-out", "/theme"}
+OPEN_TO_ALL = {
+    "/clusters/{cluster:segment}/sign-in",
+    "/sign-out",
+    "/theme",
+    "/connect/new/check",
+    "/connect/connectors/{connector:segment}/edit/check",
+}
 """Forms that change nothing in a cluster."""
 ACL = [2, 3, "seen", "User:ann", "*", 3, 3]
 CREATION = json.dumps([ACL])
@@ -50,6 +56,25 @@ ACTIONS: dict[str, tuple[str, dict[str, str]]] = {
     "/brokers/{broker:segment}/unregister": ("/brokers/9/unregister", {"confirm": "9"}),
     "/moves/begin-no-more": ("/moves/begin-no-more", {}),
     "/moves/cancel": ("/moves/cancel", {}),
+    "/topics/{topic:segment}/empty": ("/topics/seen/empty", {"confirm": "seen"}),
+    "/verification": ("/verification", {}),
+    "/verification/end": ("/verification/end", {}),
+    "/connect/new": ("/connect/new", {}),
+    "/connect/connectors/{connector:segment}/delete": ("/connect/connectors/a/delete", {"confirm": "a"}),
+    "/connect/connectors/{connector:segment}/do/{verb:segment}": ("/connect/connectors/a/do/pause", {}),
+    "/connect/connectors/{connector:segment}/edit": ("/connect/connectors/a/edit", {}),
+    "/connect/connectors/{connector:segment}/offsets": ("/connect/connectors/a/offsets", {}),
+    "/connect/connectors/{connector:segment}/tasks/{task:segment}/restart": (
+        "/connect/connectors/a/tasks/0/restart",
+        {},
+    ),
+    "/connect/connectors/{connector:segment}/dead-letters/{partition:segment}/{offset:segment}": (
+        "/connect/connectors/a/dead-letters/0/0",
+        {},
+    ),
+    "/mirrors/flows/{flow:segment}": ("/mirrors/flows/a", {}),
+    "/mirrors/links/{link:segment}": ("/mirrors/links/a", {}),
+    "/mirrors/links/{link:segment}/promote": ("/mirrors/links/a/promote", {"confirm": "a"}),
     "/security/new-user": (
         "/security/new-user",
         {"name": "eve", "password": "eve's word", "again": "eve's word", "sha512": "1"},
