@@ -1,5 +1,7 @@
 """Guessing passwords gets slower with each failure; who has the right one waits, and gets in."""
 
+import pytest
+
 from ottla_console.access import sign_in_brake
 from ottla_console.access.sign_in_brake import OF_ADDRESS, OF_USER, SignInBrake
 
@@ -88,3 +90,55 @@ def test_failures_are_forgotten_and_bounded() -> None:
     for number in range(most + 100):
         brake.begin("prod", f"{'x' * 4000}{number}", f"10.0.{number // 256}.{number % 256}", 4000.0)
     assert len(brake) == 2 * most
+
+
+def fail(brake: SignInBrake, user: int, times: int, now_s: float = 0.0) -> None:
+    """Has attempts of a user fail, each from an address of its own."""
+    for number in range(times):
+        host = user * OF_USER.free + number
+        assert brake.begin("prod", f"user-{user}", f"10.{host >> 16}.{host >> 8 & 255}.{host & 255}", now_s) == 0
+
+
+def test_failures_of_many_others_do_not_end_a_users_wait() -> None:
+    brake = SignInBrake()
+    fail(brake, 0, OF_USER.free)
+    for user in range(1, sign_in_brake.ENTRIES_MAX + 100):
+        fail(brake, user, 1)
+    assert brake.begin("prod", "user-0", HERE, 0.5) == 1
+    assert len(brake) == 2 * sign_in_brake.ENTRIES_MAX
+
+
+def test_newcomers_are_slowed_together_while_all_that_are_known_are_slowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sign_in_brake, "ENTRIES_MAX", 50)
+    brake = SignInBrake()
+    for user in range(50):
+        fail(brake, user, OF_USER.free)
+    for number in range(OF_USER.free):
+        assert brake.begin("prod", f"new-{number}", HERE, 0.5) == 0
+    assert brake.begin("prod", "one more", THERE, 0.5) == 1
+    assert brake.begin("prod", "user-0", THERE, 0.5) == 1
+    assert len(brake) <= 100
+
+
+def test_who_signs_in_takes_back_one_failure_of_the_newcomers_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sign_in_brake, "ENTRIES_MAX", 50)
+    brake = SignInBrake()
+    for user in range(50):
+        fail(brake, user, OF_USER.free)
+    for number in range(OF_USER.free):
+        brake.begin("prod", f"new-{number}", HERE, 0.5)
+    assert brake.begin("prod", "own", THERE, 1.5) == 0
+    brake.succeeded("prod", "own", THERE)
+    assert brake.begin("prod", "one more", THERE, 1.5) == 1
+
+
+def test_newcomers_are_known_again_when_others_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sign_in_brake, "ENTRIES_MAX", 50)
+    brake = SignInBrake()
+    for user in range(50):
+        fail(brake, user, OF_USER.free)
+    for number in range(OF_USER.free):
+        brake.begin("prod", f"new-{number}", HERE, 0.5)
+    later_s = sign_in_brake.FORGOTTEN_AFTER_S + 1
+    assert [brake.begin("prod", "ann", THERE, later_s) for _ in range(OF_USER.free + 1)] == [0, 0, 0, 1]
+    assert brake.begin("prod", "bob", THERE, later_s) == 0

@@ -13,7 +13,8 @@ from math import ceil
 from typing import Final
 
 ENTRIES_MAX: Final = 10_000
-"""Users, and as many addresses, whose failures are remembered; the one that failed longest ago makes way."""
+"""Users, and as many addresses, whose failures are remembered one by one; see `_Counted` for what makes way."""
+DROPPED_AT_ONCE_MAX: Final = 2
 FORGOTTEN_AFTER_S: Final = 3600.0
 IPV6_NETWORK_BITS: Final = 64
 """A single host has as many IPv6 addresses as it likes within its network."""
@@ -39,40 +40,80 @@ class _Failures:
 
 
 class _Counted:
-    """Failures by what they are counted by."""
+    """Failures by what they are counted by.
+
+    When the table is full, the ones that slow nobody yet make way, the oldest first, and those that are forgotten.
+    Where each of them slows somebody, newcomers share one entry. So nobody gets rid of a wait by failing with other
+    names or from other addresses, and a newcomer is counted as well.
+    """
 
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
-        self._entries: OrderedDict[str, _Failures] = OrderedDict()
+        self._fast: OrderedDict[str, _Failures] = OrderedDict()
+        self._slowed: OrderedDict[str, _Failures] = OrderedDict()
+        self._newcomers = _Failures(0, 0.0)
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._fast) + len(self._slowed)
 
     def wait_s(self, key: str, now_s: float) -> float:
-        found = self._entries.get(key)
+        self._drop_forgotten(now_s)
+        found = self._of(key)
         if found is None or now_s - found.newest_s >= FORGOTTEN_AFTER_S:
-            self._entries.pop(key, None)
             return 0.0
         beyond = found.count - self._pace.free
         delay_s = 0 if beyond < 0 else min(self._pace.delay_max_s, 2 ** min(beyond, 32))
         return max(0.0, found.newest_s + delay_s - now_s)
 
     def add(self, key: str, now_s: float) -> None:
-        found = self._entries.setdefault(key, _Failures(0, now_s))
+        self._drop_forgotten(now_s)
+        found = self._fast.pop(key, None) or self._slowed.pop(key, None)
+        if found is None:
+            found = self._newcomers if self._is_full_of_slowed else _Failures(0, now_s)
+        if now_s - found.newest_s >= FORGOTTEN_AFTER_S:
+            found.count = 0
         found.count += 1
         found.newest_s = now_s
-        self._entries.move_to_end(key)
-        while len(self._entries) > ENTRIES_MAX:
-            self._entries.popitem(last=False)
+        if found is self._newcomers:
+            return
+        if len(self) >= ENTRIES_MAX:
+            self._fast.popitem(last=False)
+        (self._fast if found.count < self._pace.free else self._slowed)[key] = found
 
     def take_back(self, key: str) -> None:
-        if (found := self._entries.get(key)) is not None:
-            found.count -= 1
-            if found.count <= 0:
-                del self._entries[key]
+        found = self._of(key)
+        if found is None or found.count <= 0:
+            return
+        found.count -= 1
+        if found is self._newcomers:
+            return
+        if found.count == 0:
+            self.forget(key)
+        elif found.count < self._pace.free and key in self._slowed:
+            self._fast[key] = self._slowed.pop(key)
 
     def forget(self, key: str) -> None:
-        self._entries.pop(key, None)
+        """Forget what is counted for a key alone; of the newcomers' failures one is taken back."""
+        if self._fast.pop(key, None) is None and self._slowed.pop(key, None) is None:
+            self.take_back(key)
+
+    @property
+    def _is_full_of_slowed(self) -> bool:
+        return len(self._slowed) >= ENTRIES_MAX
+
+    def _of(self, key: str) -> _Failures | None:
+        """Return the failures that hold for a key."""
+        found = self._fast.get(key) or self._slowed.get(key)
+        return self._newcomers if found is None and self._is_full_of_slowed else found
+
+    def _drop_forgotten(self, now_s: float) -> None:
+        """Drop what no longer counts among the oldest; no attempt adds more than one entry, so two keep up."""
+        for entries in (self._fast, self._slowed):
+            for _ in range(DROPPED_AT_ONCE_MAX):
+                key, oldest = next(iter(entries.items()), ("", None))
+                if oldest is None or now_s - oldest.newest_s < FORGOTTEN_AFTER_S:
+                    break
+                del entries[key]
 
 
 class SignInBrake:
