@@ -131,7 +131,11 @@ def _parser() -> argparse.ArgumentParser:
     of_what.add_argument("--mirror", action="store_true", help="two clusters, mirror workers and a link between them")
     of_what.add_argument("--transactions", action="store_true", help="transactions rather than single records")
     parser.add_argument("--exactly-once", action="store_true", help="with --mirror: workers write in transactions")
-    parser.add_argument("--secure", action="store_true", help="with certificates between processes and to etcd")
+    parser.add_argument(
+        "--secure",
+        action="store_true",
+        help="with certificates between processes, links and mirror workers, and users in etcd",
+    )
     parser.add_argument("--keep", action="store_true", help="keep data and logs of trials without problems, too")
     parser.add_argument("--dir", type=Path, help="where data and logs go")
     return parser

@@ -64,6 +64,7 @@ class ClusterSettings:
         faulty_disks: the brokers whose disks may be slow, hang, fail, or lack descriptors.
         watched: whether brokers note how long their event loops were held up.
         secure: whether processes, and brokers among each other, show certificates, and etcd knows them as its users.
+        mirror_workers: the mirror workers that have certificates of the cluster, if it is secure.
     """
 
     lease_ttl_ms: int = LEASE_TTL_MS
@@ -75,6 +76,7 @@ class ClusterSettings:
     faulty_disks: Collection[str] = ()
     watched: bool = False
     secure: bool = False
+    mirror_workers: Sequence[str] = ()
 
 
 class Cluster:
@@ -83,6 +85,7 @@ class Cluster:
     Attributes:
         processes: by name, in the order of their start.
         bootstrap: the addresses of all brokers.
+        security: the certificates, if it is secure.
     """
 
     def __init__(self, directory: Path, network: Network, members: Members, settings: ClusterSettings):
@@ -92,7 +95,11 @@ class Cluster:
         self._settings = settings
         self._closing = ExitStack()
         self.bootstrap = ",".join(f"{network.address_of(name)}:{KAFKA_PORT}" for name in members.of(BROKER))
-        self._security = InnerSecurity(directory, CLUSTER_NAME, members, network) if settings.secure else None
+        self.security = (
+            InnerSecurity(directory, CLUSTER_NAME, members, network, settings.mirror_workers)
+            if settings.secure
+            else None
+        )
         self._scheme = "https" if settings.secure else "http"
         self.etcd_endpoints = [
             f"{self._scheme}://{network.address_of(each)}:{ETCD_CLIENT_PORT}" for each in members.of(ETCD)
@@ -124,8 +131,8 @@ class Cluster:
         first = self.processes[self.members.of(CONTROLLER)[0]]
         for name in self.members.of(ETCD):
             self.processes[name].start()
-        if self._security is not None:
-            self._security.make_users(self.etcd_endpoints[0])
+        if self.security is not None:
+            self.security.make_users(self.etcd_endpoints[0])
         first.start()
         eventually(first.is_ready, f"{first.name} is ready", within_s=START_DEADLINE_S)
         for process in self.processes.values():
@@ -151,7 +158,7 @@ class Cluster:
 
     def etcdctl_options(self) -> list[str]:
         """What etcdctl needs to reach etcd."""
-        return [] if self._security is None else self._security.etcdctl_options()
+        return [] if self.security is None else self.security.etcdctl_options()
 
     def problems(self) -> Iterator[str]:
         """Processes that ended by themselves."""
@@ -265,7 +272,7 @@ class Cluster:
             "heartbeat-interval": str(ETCD_HEARTBEAT_MS),
             "election-timeout": str(ETCD_ELECTION_MS),
             "log-level": "info",
-            **(self._security.etcd_flags(name) if self._security is not None else {}),
+            **(self.security.etcd_flags(name) if self.security is not None else {}),
         }
         # What is written survives kill -9 without fsync, and the machine does not crash here.
         return [str(find_etcd().path), *(f"--{key}={value}" for key, value in flags.items()), "--unsafe-no-fsync"]
@@ -287,10 +294,10 @@ class Cluster:
                 "broker.rack": RACKS[(id_of(name) - 1) % len(RACKS)],
                 **BROKER_PROPERTIES,
             }
-            if self._security is not None:
-                properties |= self._security.listener_properties(name, properties["listeners"], address)
-        if self._security is not None:
-            properties |= self._security.process_properties(name)
+            if self.security is not None:
+                properties |= self.security.listener_properties(name, properties["listeners"], address)
+        if self.security is not None:
+            properties |= self.security.process_properties(name)
         if role == CONTROLLER:
             properties["min.insync.replicas"] = BROKER_PROPERTIES["min.insync.replicas"]
         properties |= self._settings.services.get(role, {})

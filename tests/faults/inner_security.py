@@ -1,21 +1,26 @@
 """Certificates between the processes of a trial's cluster, and users in its etcd; for `--secure`.
 
-Clients keep to a listener without TLS, which the programs of the load speak; brokers fetch from each other by another
-one, with certificates. These begin long before the trial, as clocks are set wrong in it.
+The programs of the load keep to a listener without TLS. Brokers fetch from each other by another one, with
+certificates; mirror workers, and brokers of another cluster that follow this one, come by it as well. Certificates
+begin long before the trial, as clocks are set wrong in it.
 """
 
+import ssl
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ottla.secure.certificate_folder import BOTH, CA, CERTIFICATE, KEY, CertificateFolder
 from ottla.secure.etcd_users import make_users
 from ottla.secure.holders import ETCD_ROOT, ClusterHolders
+from ottla_core.rpc_identity import ADMIN
 from ottla_operations.errors import OperationError
 from tests.faults.fault import BROKER, CONTROLLER, COORDINATOR, ETCD, Members, id_of, role_of
 from tests.faults.network import Network
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK
 
+MIRROR = "mirror"
 LISTENER, LISTENER_PORT = "SSL", 9093
 BACKDATED = timedelta(days=60)
 VALID = timedelta(days=400)
@@ -23,17 +28,25 @@ USERS_WITHIN_S = 60.0
 
 
 class InnerSecurity:
-    """The certificates of one cluster."""
+    """The certificates of one cluster; mirror workers, if there are any, have some of its authority as well."""
 
-    def __init__(self, directory: Path, cluster_name: str, members: Members, network: Network) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        cluster_name: str,
+        members: Members,
+        network: Network,
+        mirror_workers: Sequence[str] = (),
+    ) -> None:
+        self.bootstrap = ",".join(f"{network.address_of(name)}:{LISTENER_PORT}" for name in members.of(BROKER))
         self._cluster_name = cluster_name
         self._counts = {role: len(members.of(role)) for role in (BROKER, CONTROLLER, COORDINATOR, ETCD)}
         holders = ClusterHolders(
             cluster=cluster_name,
-            counts=self._counts,
+            counts=self._counts | {MIRROR: len(mirror_workers)},
             administrator="admin",
             # Without namespaces members of etcd come to each other from this address, and certificates must have it.
-            hosts={_holder(name): (network.address_of(name), LOOPBACK) for name in members.all},
+            hosts={_holder(name): (network.address_of(name), LOOPBACK) for name in (*members.all, *mirror_workers)},
         )
         self._folder = CertificateFolder.create(
             directory / f"{members.site}tls",
@@ -57,6 +70,29 @@ class InnerSecurity:
             "ssl.keystore.location": self._file(name, BOTH),
             "ssl.truststore.location": self._file(name, CA),
         }
+
+    def client_settings(self, worker: str) -> dict[str, str]:
+        """With what a mirror worker, or a link as a worker, comes to the brokers, in librdkafka's words."""
+        files = {"ca": CA, "certificate": CERTIFICATE, "key": KEY}
+        return {
+            "security.protocol": "ssl",
+            **{f"ssl.{key}.location": self._file(worker, file) for key, file in files.items()},
+        }
+
+    def rest_properties(self, worker: str) -> dict[str, str]:
+        """Settings of a mirror worker that answers holders of certificates only."""
+        return {
+            "listeners.https.ssl.keystore.location": self._file(worker, BOTH),
+            "listeners.https.ssl.truststore.location": self._file(worker, CA),
+            "listeners.https.ssl.client.auth": "required",
+            "rest.authentication.methods": "certificate",
+        }
+
+    def administrator(self) -> ssl.SSLContext:
+        """With what the administrator speaks to mirror workers."""
+        context = ssl.create_default_context(cafile=self._file(ADMIN, CA))
+        context.load_cert_chain(self._file(ADMIN, BOTH))
+        return context
 
     def etcd_flags(self, name: str) -> dict[str, str]:
         """Flags of a member of etcd."""
@@ -93,7 +129,7 @@ class InnerSecurity:
         return folder.file(ETCD_ROOT, CA), folder.file(ETCD_ROOT, CERTIFICATE), folder.file(ETCD_ROOT, KEY)
 
     def _file(self, name: str, file: str) -> str:
-        return str(self._folder.file(_holder(name), file))
+        return str(self._folder.file(name if name == ADMIN else _holder(name), file))
 
 
 def _holder(name: str) -> str:

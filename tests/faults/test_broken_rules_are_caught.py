@@ -54,7 +54,7 @@ def trial(
     seed: int = SEED,
     groups: bool = False,
     members: Members = MEMBERS,
-    **changed: dict[str, tuple[str, ...]] | dict[str, dict[str, str]],
+    **changed: dict[str, tuple[str, ...]] | dict[str, dict[str, str]] | bool,
 ) -> Outcome:
     plan = TrialPlan(
         seed=seed,
@@ -79,13 +79,15 @@ def is_noticed(directory: Path, schedule: Schedule, is_sign: Callable[[str], boo
     return False
 
 
-def test_a_high_watermark_that_ignores_the_in_sync_set_loses_records(tmp_path: Path) -> None:
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "secure"])
+def test_a_high_watermark_that_ignores_the_in_sync_set_loses_records(tmp_path: Path, secure: bool) -> None:
     broken = {BROKER: program("high-watermark-ignores-the-isr", *PROGRAMS[BROKER])}
     assert is_noticed(
         tmp_path,
         unreplicated_records_at_a_crash(MEMBERS),
         lambda problem: problem.startswith("lost:"),
         programs=broken,
+        secure=secure,
     )
 
 

@@ -17,7 +17,7 @@ from ottla_core.errors import KafkaError as OttlaKafkaError
 from tests.faults.cluster import Cluster
 from tests.faults.fault import BROKER, Fault, Kind, id_of
 from tests.faults.mirrors.operated_topics import GROWING, REBORN, RECORDS_AT_ONCE, key_of
-from tests.faults.mirrors.sites import SOURCE_FACTOR
+from tests.faults.mirrors.sites import SOURCE_FACTOR, worker_names
 from tests.faults.operator_requests import OperatorRequests
 from tests.faults.operators import OperatorThreads, elect
 from tests.faults.topics import PARTITIONS, SOURCE, TARGET
@@ -35,10 +35,17 @@ PASSING = (OttlaKafkaError, Unreachable, OSError, AssertionError, Silence)
 
 
 class LinkOfTrial(LinkClient):
-    """Steers the link of a trial."""
+    """Steers the link of a trial.
+
+    Attributes:
+        settings: with what the target's brokers come to the source's.
+    """
 
     def __init__(self, source: Cluster, target: Cluster) -> None:
-        super().__init__(source.bootstrap, seen_at=source.bootstrap.split(",")[0])
+        security = source.security
+        seen_by_brokers = source.bootstrap if security is None else security.bootstrap
+        super().__init__(seen_by_brokers, seen_at=source.bootstrap.split(",")[0])
+        self.settings = {} if security is None else security.client_settings(worker_names()[0])
         self._sources = source.bootstrap.split(",")
         self._targets = target.bootstrap.split(",")
 

@@ -147,7 +147,7 @@ class _MirrorTrial:
         source.create_topics(operated, factor=SOURCE_FACTOR, partitions=1, min_in_sync=1)
         assert not (missing := source.wait_in_sync(within_s=CREATE_DEADLINE_S)), missing
         self._operators.write_first()
-        self._link.create_link()
+        self._link.create_link(settings=self._link.settings)
         for topic in (*LINKED_TOPICS, *(LoadTopic(each.linked, Keeps.EVERYTHING, {}) for each in (REBORN, GROWING))):
             configs = {**COMMON_CONFIGS, **topic.configs}
             self._link.follow(topic.name, replication_factor=TARGET_FACTOR, configs=configs)

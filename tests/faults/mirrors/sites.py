@@ -61,7 +61,8 @@ class SiteSettings:
         programs: what Python runs for roles of the target and for `MIRROR`, in place of the service.
         small_disks: the target's brokers whose disks may run full.
         disk_bytes: how large these are, in memory.
-        secure: as in `ClusterSettings`, of both clusters.
+        secure: as in `ClusterSettings`, of both clusters; workers and the link come to brokers with certificates,
+            too, and workers answer those who show one.
         exactly_once: whether the workers write in transactions.
     """
 
@@ -91,7 +92,12 @@ class Sites:
             directory,
             network,
             SOURCE_MEMBERS,
-            ClusterSettings(services=SOURCE_SERVICES, lease_ttl_ms=LEASE_TTL_MS, secure=settings.secure),
+            ClusterSettings(
+                services=SOURCE_SERVICES,
+                lease_ttl_ms=LEASE_TTL_MS,
+                secure=settings.secure,
+                mirror_workers=worker_names(),
+            ),
         )
         self.target = Cluster(
             directory,
@@ -104,6 +110,7 @@ class Sites:
                 small_disks=settings.small_disks,
                 disk_bytes=settings.disk_bytes,
                 secure=settings.secure,
+                mirror_workers=worker_names(),
             ),
         )
         self.workers = [self._worker(name) for name in worker_names()]
@@ -145,7 +152,8 @@ class Sites:
 
     def rest_url(self, worker: str) -> str:
         """Where a worker answers."""
-        return f"http://{self._network.address_of(worker)}:{REST_PORT}"
+        scheme = "https" if self._settings.secure else "http"
+        return f"{scheme}://{self._network.address_of(worker)}:{REST_PORT}"
 
     def look(self) -> None:
         """See `Cluster.look`."""
@@ -210,8 +218,9 @@ class Sites:
         return {
             **QUICK,
             "clusters": f"{SOURCE}, {TARGET}",
-            f"{SOURCE}.bootstrap.servers": self.source.bootstrap,
-            f"{TARGET}.bootstrap.servers": self.target.bootstrap,
+            **_client_properties(self.source, name),
+            **_client_properties(self.target, name),
+            **(self.target.security.rest_properties(name) if self.target.security is not None else {}),
             f"{FLOW}.enabled": "true",
             f"{FLOW}.topics": ", ".join(topics),
             "group.id": "mirrors",
@@ -222,6 +231,15 @@ class Sites:
             "sync.group.offsets.enabled": "true",
             **(EXACTLY_ONCE if self._settings.exactly_once else {}),
         }
+
+
+def _client_properties(cluster: Cluster, worker: str) -> dict[str, str]:
+    """How a worker comes to a cluster."""
+    security = cluster.security
+    settings = {"bootstrap.servers": cluster.bootstrap}
+    if security is not None:
+        settings = {"bootstrap.servers": security.bootstrap, **security.client_settings(worker)}
+    return {f"{cluster.members.site}.{key}": value for key, value in settings.items()}
 
 
 def all_names() -> list[str]:

@@ -66,9 +66,12 @@ class TargetProgress:
     def describe(self, path: Path) -> None:
         """Writes down what the workers say about the copies, for whoever looks for the reason of a failure."""
         told = {}
+        security = self._sites.target.security
+        verify = security.administrator() if security is not None else True
         for worker in worker_names():
             try:
-                answer = httpx.get(self._sites.rest_url(worker) + flow_path(FLOW, "status"), trust_env=False)
+                url = self._sites.rest_url(worker) + flow_path(FLOW, "status")
+                answer = httpx.get(url, verify=verify, trust_env=False)
                 told[worker] = answer.json()
             except (httpx.HTTPError, ValueError) as error:
                 told[worker] = str(error)
