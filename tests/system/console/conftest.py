@@ -40,18 +40,23 @@ class ShownCluster:
     pages: str = "/clusters/local"
 
 
+ONE_REPLICA = {
+    "broker:offsets.topic.replication.factor": "1",
+    **{f"connect:{store}.storage.replication.factor": "1" for store in ("config", "offset", "status")},
+}
+"""So that a test can empty a broker: with three replicas of a topic on three brokers, none can be."""
+
+
 @pytest.fixture(scope="session")
 def shown_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShownCluster]:
-    """Three brokers, a Connect worker, a mirror worker and a console."""
+    """Three brokers, a Connect worker and a console."""
     (port,) = free_ports(1)
     files = tmp_path_factory.mktemp("console")
     directory = files / "cluster"
-    workers = ["--connect", "1", "--connect-port", "0", "--mirror", "1", "--mirror-port", "0"]
-    arguments = [*workers, "--console", "--console-port", str(port)]
+    settings = [word for name, value in ONE_REPLICA.items() for word in ("--set", f"{name}={value}")]
+    arguments = ["--connect", "1", "--connect-port", "0", "--console", "--console-port", str(port), *settings]
     with OttlaCluster(directory, brokers=3, arguments=arguments) as cluster:
         (worker,) = json.loads((directory / "cluster.json").read_text())["connect"]
-    directory = tmp_path_factory.mktemp("console") / "cluster"
-    with OttlaCluster(directory, brokers=3, arguments=["--console", "--console-port", str(port)]) as cluster:
         yield ShownCluster(
             bootstrap=cluster.bootstrap,
             url=f"http://{LOOPBACK}:{port}",
