@@ -16,6 +16,7 @@ from tests.support.clients.raw_client import RawClient
 from tests.support.clients.raw_requests import (
     create_topic_request,
     end_offset,
+    metadata_request,
     produce_request,
     produced,
     reassign_request,
@@ -91,3 +92,25 @@ def test_a_replica_that_is_reassigned_away_and_back_survives_its_leader(cluster:
         assert eventually(lambda: end_offset(client, "t"), "broker 1 leads with its log") == (
             BATCHES * RECORDS_PER_BATCH
         )
+
+
+def test_empty_partitions_with_one_replica_are_led_after_they_were_moved_away_and_back(
+    cluster: ReplicatedCluster,
+) -> None:
+    moved = 12
+    created(cluster, "empty", dict.fromkeys(range(moved), (1,)))
+    for target in (2, 1, 2, 1):
+        response: Any = cluster.ask(reassign_request("empty", *[(target,)] * moved), 2)
+        assert {each.error_code for answered in response.responses for each in answered.partitions} == {
+            ErrorCode.none
+        }
+        eventually(
+            lambda target=target: leaders(cluster, "empty") == [target] * moved,
+            f"broker {target} leads them all",
+            within_s=WITHIN_S,
+        )
+
+
+def leaders(cluster: ReplicatedCluster, topic: str) -> list[int]:
+    (found,) = cluster.ask(metadata_request([topic]), 2).topics
+    return [each.leader_id for each in found.partitions]

@@ -249,6 +249,8 @@ def _read(
     follower = session.follower
     records = None
     claims_nothing = follower is not None and asked.max_bytes == NO_BYTES
+    if claims_nothing:
+        reading.is_urgent = True  # it fetches records only when it has heard
     if not reading.is_full and not claims_nothing and (terms.is_withheld is None or not terms.is_withheld(partition)):
         records = partition.read(
             offset,

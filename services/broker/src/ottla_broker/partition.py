@@ -40,6 +40,9 @@ class Partition:
         leads: whether this broker is the leader under its present registration.
         was_begun_anew: the log stands in place of one that has been here, and has not come as far as what is
             committed. Who counts this replica as one that has every committed record goes by the former log.
+        awaits_first_answer: no leader has answered a fetch since the log was begun anew. Until then fetches claim
+            nothing: the leader of an empty partition would have this replica elected by its first fetch, before the
+            answer tells that nothing is committed, and this replica would take that as due to its former log.
         loss_was_told: the controller has once taken note that this replica has lost its log.
         has_lost_log: the log had to be begun anew although this replica counts as one that has every committed
             record. It neither leads nor follows until the controller has taken it out of the in-sync set.
@@ -55,6 +58,7 @@ class Partition:
         "_led_epoch",
         "_unreplicated",
         "_watchers",
+        "awaits_first_answer",
         "context",
         "cut_in_epoch",
         "has_lost_log",
@@ -80,6 +84,7 @@ class Partition:
         self.leads = False
         self.has_lost_log = False
         self.was_begun_anew = False
+        self.awaits_first_answer = False
         self.loss_was_told = False
         self.holds_readers = False
         self.cut_in_epoch = NO_EPOCH
@@ -470,7 +475,7 @@ class Partition:
             log.leader_epochs.latest,
             self.state.leader_epoch,
             log.log_start_offset,
-            claims_all=not self.lacks_records,
+            claims_all=not (self.lacks_records or self.awaits_first_answer),
         )
 
     # Reading

@@ -248,7 +248,7 @@ class Reconciler:
             return
         if self._leads(partition, wanted, epoch):
             self._fetchers.unfollow(partition)
-            partition.was_begun_anew = False
+            partition.was_begun_anew = partition.awaits_first_answer = False
             partition.apply(wanted, leads=True)
             return
         partition.apply(wanted, leads=False)
@@ -345,6 +345,7 @@ class Reconciler:
         key = partition.topic_id, partition.topic_partition.partition
         is_empty = log.log_end_offset == 0
         partition.was_begun_anew = is_empty and (key in self._held or self._was_lost_at_start(partition))
+        partition.awaits_first_answer = partition.was_begun_anew
         self._held.add(key)
         partition.tell_if_unfit()
         self._look_for_loss(partition, partition.state)

@@ -90,3 +90,23 @@ def test_a_follower_takes_nothing_that_is_of_a_later_epoch_than_its_leader(
     with pytest.raises(UnknownLeaderEpoch, match="is of leader epoch 6"):
         append_from_leader(partition, records, leader_epoch=5, high_watermark=2, log_start_offset=0, now_ms=NOW_MS)
     assert (partition.log.log_end_offset, partition.log.leader_epochs.latest) == (1, 5)
+
+
+def test_a_log_begun_anew_claims_nothing_before_a_leader_has_answered(make_replica: Callable[..., Partition]) -> None:
+    follower = make_replica(2)
+    follower.was_begun_anew = follower.awaits_first_answer = True
+    follower.apply(STATE, leads=False)
+    assert not follower.fetch_position().claims_all
+    append_from_leader(follower, b"", leader_epoch=5, high_watermark=7, log_start_offset=0, now_ms=NOW_MS)
+    assert follower.fetch_position().claims_all
+    assert follower.was_begun_anew  # it lacks what is committed still
+
+
+def test_a_log_begun_anew_is_none_once_nothing_is_known_to_be_committed(
+    make_replica: Callable[..., Partition],
+) -> None:
+    follower = make_replica(2)
+    follower.was_begun_anew = follower.awaits_first_answer = True
+    follower.apply(STATE, leads=False)
+    append_from_leader(follower, b"", leader_epoch=5, high_watermark=0, log_start_offset=0, now_ms=NOW_MS)
+    assert not follower.was_begun_anew

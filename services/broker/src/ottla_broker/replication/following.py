@@ -35,6 +35,7 @@ def append_from_leader(
     _check_follows(partition, leader_epoch)
     if len(records):
         partition.log.append_as_follower(records, now_ms=now_ms, leader_epoch=leader_epoch)
+    partition.awaits_first_answer = False
     log = partition.log
     if partition.broker_id in partition.state.isr and log.log_end_offset >= high_watermark:
         log.may_lack_end = False  # the leader is above doubt, as it answers; see `Partition.apply`

@@ -254,6 +254,7 @@ class LeaderFetcher:
             self._start(self._truncate(followed, fetched.diverging_epoch, leader_epoch), followed)
             return
         log = partition.log
+        claimed_nothing = partition.awaits_first_answer
         try:
             append_from_leader(
                 partition,
@@ -271,6 +272,8 @@ class LeaderFetcher:
                 self._plan.moved(followed)
                 if log.flush_is_due:
                     self._to_flush[followed.key] = followed
+            elif claimed_nothing:
+                self._plan.moved(followed)  # the next fetch counts
         followed.lags = fetched.high_watermark > log.log_end_offset
         if followed.failures:
             self._plan.succeeded(followed)
