@@ -17,7 +17,7 @@ SIMULATION_TESTS := tests/simulation tests/fuzz
 RECOVERY_TESTS := tests/faults $(patsubst %,tests/system/test_%.py,catching_up cluster_commands compaction controller_failover \
 	crash damaged_files full_disk group_faults lost_records power_loss recover replication restored_etcd)
 # The longest first, behind test-system. Simulations and rules take what the others leave of the processors.
-SUITES := test-recovery test-simulation test-upgrade test-mirror test-console test-spark test-documents test-rules test-clients test-connect test-scenarios test-wheels
+SUITES := test-recovery test-simulation test-connect test-mirror test-upgrade test-spark test-rules test-clients test-documents test-scenarios test-console test-wheels
 FIRST_SUITES := $(shell sed -n 's/^\([a-z]*\) .*/\1/p' tests/first.txt | uniq)
 WHEELS_TESTS := tests/system/test_wheels.py
 SYSTEM_TESTS_ELSEWHERE := $(WHEELS_TESTS) tests/system/connect $(SPARK_TESTS) $(MIRROR_TESTS) $(CONSOLE_TESTS) $(RECOVERY_TESTS)

@@ -129,7 +129,8 @@ def test_etcd_of_another_address_is_told_as_away(doctor: Doctor) -> None:
 
 def test_every_kind_of_process_tells_its_time(cluster: OttlaCluster) -> None:
     program = (
-        "import sys; from pathlib import Path; from ottla_operations.doctor.gathering import Addresses, gathered;"
+        "import sys; from pathlib import Path; from ottla.doctor.local_gathering import gathered;"
+        "from ottla_operations.doctor.gathering import Addresses;"
         "print(*sorted(each.name for each in gathered('', None, Path(sys.argv[1]), Addresses())[0].clocks))"
     )
     done = subprocess.run(

@@ -10,15 +10,17 @@ written (`transactional_producer.py`).
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain, islice
 from threading import Lock
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from confluent_kafka import KafkaException
 from pyspark import TaskContext
 
-from ottla_sdk import FatalError
+from ottla_sdk import ConnectError, FatalError
 from ottla_spark.datasource.batch_numbers import Step, WrittenBatch, next_step
 from ottla_spark.datasource.batch_numbers_topic import ensure_topic, last_batch
 from ottla_spark.datasource.transaction_plan import TransactionPlan, transaction_plan
@@ -100,13 +102,20 @@ def write_task(
     task = TaskContext.get()
     assert task is None or task.partitionId() == 0, "all rows of a batch are in one task"
     producer = _PRODUCERS.taken(plan, transactional_id, number)
+    sent = None
     try:
+        if producer is not None:
+            first = list(islice(batches, 1))
+            sent = _first_sent(producer, plan, first)
+            if sent is None:
+                producer.discard()
+                producer, batches = None, chain(first, batches)
         if producer is None:
             producer = TransactionalProducer(plan.write.settings, transactional_id)
             producer.claim(plan.numbers_topic)
             producer.last = last_batch(plan, transactional_id)
         step = next_step(producer.last, number, since=plan.since, place=plan.numbers_place())
-        written = _write(producer, plan, number, batches) if step is Step.WRITE else producer.last
+        written = _write(producer, plan, number, batches, sent) if step is Step.WRITE else producer.last
     except BaseException:
         if producer is not None:
             producer.discard()
@@ -118,12 +127,38 @@ def write_task(
     )
 
 
-def _write(
-    producer: TransactionalProducer, plan: TransactionPlan, number: int, batches: Iterator[pa.RecordBatch]
-) -> WrittenBatch:
-    producer.begin()
+def _first_sent(
+    producer: TransactionalProducer, plan: TransactionPlan, first: Sequence[pa.RecordBatch]
+) -> int | None:
+    """Begin a transaction of a producer that was kept, and return how many records are acknowledged in it.
+
+    None if it cannot write any more. Another process may have claimed its id meanwhile, to do a batch again, which
+    the producer hears of with its first records only; a producer that claims the id anew sends those again.
+    """
     try:
-        count = 0
+        producer.begin()
+        sent = sum(producer.send(records) for batch in first for records in record_slices(batch, plan.write))
+        producer.finish()
+    except (ConnectError, KafkaException, SystemError):
+        # The client raises fatal errors out of whatever it is doing. Where that is in the middle of calling our
+        # callbacks, it is a SystemError.
+        producer.abort()
+        return None
+    return sent
+
+
+def _write(
+    producer: TransactionalProducer,
+    plan: TransactionPlan,
+    number: int,
+    batches: Iterator[pa.RecordBatch],
+    sent: int | None,
+) -> WrittenBatch:
+    """Write rows in a transaction, in one that has begun if records are sent already."""
+    if sent is None:
+        producer.begin()
+    try:
+        count = sent or 0
         for batch in batches:
             for records in record_slices(batch, plan.write):
                 count += producer.send(records)
