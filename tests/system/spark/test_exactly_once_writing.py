@@ -5,13 +5,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.errors import PySparkException
 from pyspark.sql import functions
 
-from ottla_spark.datasource.exactly_once import ExactlyOnceWriter
+from ottla_spark.datasource.batch_numbers_topic import ensure_topic
+from ottla_spark.datasource.exactly_once import ExactlyOnceWriter, write_task
+from ottla_spark.datasource.transaction_plan import transaction_plan
+from ottla_spark.datasource.transactional_producer import TransactionalProducer
 from pyspark_ottla import exactly_once
 from tests.conftest import TopicFactory
 from tests.support.clusters.broker_under_test import make_topic
@@ -89,6 +93,28 @@ def test_a_batch_that_is_done_again_is_not_written_again(
         numbers(spark, 7000, 8000), query, 1
     )  # other rows, as after a change of the query
     assert sorted(committed_values(bootstrap, options["topic"])) == texts(0, 1500)
+
+
+def arrow(first: int, end: int) -> pa.RecordBatch:
+    rows = texts(first, end)
+    return pa.RecordBatch.from_pydict({"key": rows, "value": rows})
+
+
+def test_a_producer_that_was_kept_makes_way_for_one_that_claims_its_id_anew(
+    spark: "SparkSession", bootstrap: str, options: dict[str, str]
+) -> None:
+    plan = transaction_plan(options, numbers(spark, 0, 1).schema)
+    ensure_topic(plan)
+    identity = f"kept-{uuid.uuid4()}"
+    for number, batches in enumerate(
+        ([arrow(0, 10)], [arrow(10, 20), arrow(20, 30)], [], [arrow(30, 30)], [arrow(30, 40)])
+    ):
+        (told,) = write_task(plan, identity, number, iter(batches))
+        assert told.to_pydict() == {"records": [sum(map(len, batches))], "written": [True]}
+        another = TransactionalProducer(plan.write.settings, identity)
+        another.claim(plan.numbers_topic)  # as a process that does the batch again
+        another.discard()
+    assert sorted(committed_values(bootstrap, options["topic"])) == texts(0, 40)
 
 
 def test_each_query_has_numbers_of_its_own(spark: "SparkSession", bootstrap: str, options: dict[str, str]) -> None:

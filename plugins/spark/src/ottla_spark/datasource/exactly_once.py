@@ -132,8 +132,9 @@ def _first_sent(
 ) -> int | None:
     """Begin a transaction of a producer that was kept, and return how many records are acknowledged in it.
 
-    None if it cannot write any more. Another process may have claimed its id meanwhile, to do a batch again, which
-    the producer hears of with its first records only; a producer that claims the id anew sends those again.
+    None if it cannot write any more, or has no records to find out by. Another process may have claimed its id
+    meanwhile, to do a batch again, which the producer hears of with its first records only; a producer that claims
+    the id anew sends those again.
     """
     try:
         producer.begin()
@@ -144,7 +145,7 @@ def _first_sent(
         # callbacks, it is a SystemError.
         producer.abort()
         return None
-    return sent
+    return sent or None
 
 
 def _write(
