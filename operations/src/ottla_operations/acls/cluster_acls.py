@@ -3,14 +3,12 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from kio.schema.create_acls.v3.request import AclCreation, CreateAclsRequest
 from kio.schema.delete_acls.v3.request import DeleteAclsFilter, DeleteAclsRequest
-from kio.schema.describe_acls.v3.request import DescribeAclsRequest
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
 
-from ottla_core.acl_filters import ANY, PatternFilter, operation_of
-from ottla_core.acls import ALL_OPERATIONS, AclBinding, PatternType, Permission, ResourceKind
+from ottla_core.acls import ALL_OPERATIONS, AclBinding, Permission
+from ottla_core.client.acl_messages import bindings_of, create_request, describe_request
 from ottla_operations.errors import OperationError
 
 if TYPE_CHECKING:
@@ -31,33 +29,11 @@ def all_bindings(admin: "ClusterAdmin") -> list[AclBinding]:
         NoAuthorizer: there are none.
         OperationError: the cluster refuses, or has an element that this release does not know.
     """
-    response = admin.ask(
-        DescribeAclsRequest(
-            resource_type_filter=i8(ANY),
-            resource_name_filter=None,
-            pattern_type_filter=i8(PatternFilter.ANY),
-            principal_filter=None,
-            host_filter=None,
-            operation=i8(ANY),
-            permission_type=i8(ANY),
-        )
-    )
+    response = admin.ask(describe_request())
     if response.error_code is not ErrorCode.none:
         raise _refusal(response.error_code, response.error_message)
     try:
-        return [
-            AclBinding(
-                kind=ResourceKind(resource.resource_type),
-                pattern=PatternType(resource.pattern_type),
-                name=resource.resource_name,
-                principal=each.principal,
-                host=each.host,
-                operation=operation_of(each.operation),
-                permission=Permission(each.permission_type),
-            )
-            for resource in response.resources
-            for each in resource.acls
-        ]
+        return bindings_of(response)
     except ValueError as error:
         raise OperationError(
             f"the cluster has an access control list that this release does not know: {error}"
@@ -71,19 +47,7 @@ def create(admin: "ClusterAdmin", bindings: Iterable[AclBinding]) -> None:
         OperationError: the cluster refuses one; others may have been created.
     """
     for some in _chunks(sorted(bindings, key=lambda each: each.permission is Permission.ALLOW)):
-        creations = tuple(
-            AclCreation(
-                resource_type=i8(each.kind),
-                resource_name=each.name,
-                resource_pattern_type=i8(each.pattern),
-                principal=each.principal,
-                host=each.host,
-                operation=i8(ALL_OPERATIONS if each.operation is None else each.operation),
-                permission_type=i8(each.permission),
-            )
-            for each in some
-        )
-        for result in admin.ask(CreateAclsRequest(creations=creations)).results:
+        for result in admin.ask(create_request(some)).results:
             if result.error_code is not ErrorCode.none:
                 raise _refusal(result.error_code, result.error_message)
 

@@ -4,11 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from kio.schema.create_acls.v3.request import AclCreation, CreateAclsRequest
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
 from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
-from kio.schema.describe_acls.v3.request import DescribeAclsRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.incremental_alter_configs.v1.request import (
     AlterableConfig,
@@ -16,8 +14,8 @@ from kio.schema.incremental_alter_configs.v1.request import (
     IncrementalAlterConfigsRequest,
 )
 
-from ottla_core.acl_filters import ANY, PatternFilter, operation_of
-from ottla_core.acls import ALL_OPERATIONS, AclBinding, PatternType, Permission, ResourceKind
+from ottla_core.acls import AclBinding, ResourceKind
+from ottla_core.client.acl_messages import bindings_of, create_request, describe_request
 from ottla_core.client.cluster import AsyncCluster
 from ottla_core.client.cluster_metadata import ClusterMetadata
 from ottla_core.client.topic_settings import TOPIC_RESOURCE, topic_settings
@@ -151,33 +149,12 @@ class TopicAdmin:
         Raises:
             TopicChangeRefused: they may not be seen.
         """
-        request = message_of(
-            DescribeAclsRequest,
-            resource_type_filter=ResourceKind.TOPIC,
-            resource_name_filter=None,
-            pattern_type_filter=PatternFilter.ANY,
-            principal_filter=None,
-            host_filter=None,
-            operation=ANY,
-            permission_type=ANY,
-        )
+        request = describe_request(ResourceKind.TOPIC)
         response: Any = await self._cluster.ask_controller(request, timeout_s=self._timeout_s)
         if response.error_code is ErrorCode.security_disabled:
             return None
         self._check(response.error_code, response.error_message or "", "does not show access control lists")
-        return [
-            AclBinding(
-                kind=ResourceKind(resource.resource_type),
-                pattern=PatternType(resource.pattern_type),
-                name=resource.resource_name,
-                principal=acl.principal,
-                host=acl.host,
-                operation=operation_of(acl.operation),
-                permission=Permission(acl.permission_type),
-            )
-            for resource in response.resources
-            for acl in resource.acls
-        ]
+        return bindings_of(response)
 
     async def create_acls(self, bindings: Sequence[AclBinding]) -> None:
         """Create bindings, at most `BINDINGS_AT_ONCE`; those that are there already stay.
@@ -185,20 +162,7 @@ class TopicAdmin:
         Raises:
             TopicChangeRefused: the cluster does not create at least one.
         """
-        creations = tuple(
-            message_of(
-                AclCreation,
-                resource_type=binding.kind,
-                resource_name=binding.name,
-                resource_pattern_type=binding.pattern,
-                principal=binding.principal,
-                host=binding.host,
-                operation=ALL_OPERATIONS if binding.operation is None else binding.operation,
-                permission_type=binding.permission,
-            )
-            for binding in bindings
-        )
-        request = message_of(CreateAclsRequest, creations=creations)
+        request = create_request(bindings)
         response: Any = await self._cluster.ask_controller(request, timeout_s=self._timeout_s)
         for binding, result in zip(bindings, response.results, strict=True):
             what = f"does not create access control lists of the topic {binding.name}"
