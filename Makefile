@@ -16,7 +16,8 @@ RULES_TESTS := tests/unit tests/property
 SIMULATION_TESTS := tests/simulation tests/fuzz
 RECOVERY_TESTS := tests/faults $(patsubst %,tests/system/test_%.py,catching_up cluster_commands compaction controller_failover \
 	crash damaged_files full_disk group_faults lost_records power_loss recover replication restored_etcd)
-# The longest first, behind test-system. Simulations and rules take what the others leave of the processors.
+# Those that take long first, behind test-system, so that none is left alone at the end. Simulations and rules take what the others
+# leave of the processors.
 SUITES := test-recovery test-simulation test-connect test-mirror test-upgrade test-spark test-rules test-clients test-documents test-scenarios test-console test-wheels
 FIRST_SUITES := $(shell sed -n 's/^\([a-z]*\) .*/\1/p' tests/first.txt | uniq)
 WHEELS_TESTS := tests/system/test_wheels.py

@@ -264,9 +264,7 @@ async def _open_broker(
         links=replication.links,
         link_keepers=keepers,
         link_statuses=statuses,
-        fetch_sessions=FetchSessionCache(
-            config.max_incremental_fetch_session_cache_slots, lambda: 1 + randbelow(FETCH_SESSION_ID_MAX)
-        ),
+        fetch_sessions=_fetch_sessions(config),
         refused_batches=RefusedBatches(),
         producer_ids=ProducerIds(
             controller, place.membership, config.node_id, lambda: feed.state.highest_producer_id
@@ -280,6 +278,12 @@ async def _open_broker(
         telemetry=telemetry,
         traffic=replication.traffic,
         audit=audit,
+    )
+
+
+def _fetch_sessions(config: BrokerConfig) -> FetchSessionCache:
+    return FetchSessionCache(
+        config.max_incremental_fetch_session_cache_slots, lambda: 1 + randbelow(FETCH_SESSION_ID_MAX)
     )
 
 
