@@ -334,8 +334,7 @@ def _plan_service(
         rpc=properties["rpc.listener"],
         metrics=f"http://{properties['metrics.listener']}/metrics",
         environment={"PYTHONUNBUFFERED": "1", **(secure_plan.LOGGED_HANDSHAKES if options.secure else {})},
-        # A service prefers OTTLA_… variables to its file; for what the file says here, the file must win.
-        hidden_variables=frozenset(_variable_of(key) for key in properties),
+        hidden_variables=_variables_of(properties),
         service_module=FORKED_MODULES[role],
         is_needed_to_stop=role == "controller",  # brokers hand over their partitions through it
     )
@@ -414,30 +413,26 @@ def _rest_service(
     context: _ServiceContext, role: str, number: int, port: int, properties: Mapping[str, str]
 ) -> ProcessSpec:
     """Return a process that answers by HTTP and needs no etcd: a worker, or the console."""
-    name = process_name(role, number)
+    options, directory, name = context.options, context.directory, process_name(role, number)
+    authorities = secure_plan.authorities_of(directory.path) if options.secure else None
     return ProcessSpec(
         role=role,
         id=number,
-        command=(sys.executable, "-m", SERVICE_MODULES[role], "--config", str(context.directory.config_of(name))),
+        command=(sys.executable, "-m", SERVICE_MODULES[role], "--config", str(directory.config_of(name))),
         host=LOOPBACK,
         port=port,
-        health=_worker_health(context.options, context.directory, port),
-        log=context.directory.log_of(name),
+        health=HttpHealth(f"{_url(port, secure=options.secure)}/health", authorities),
+        log=directory.log_of(name),
         stop_s=CONNECT_STOP_S,
         metrics=f"http://{properties['metrics.listener']}/metrics",
         environment={"PYTHONUNBUFFERED": "1"},
-        hidden_variables=frozenset(_variable_of(key) for key in properties),
+        hidden_variables=_variables_of(properties),
     )
 
 
 def _rest_properties(options: ClusterOptions, directory: ClusterDirectory, holder: str, port: int) -> dict[str, str]:
     url = _url(port, secure=options.secure)
     return secure_plan.rest_properties(directory.path, holder, url) if options.secure else {"listeners": url}
-
-
-def _worker_health(options: ClusterOptions, directory: ClusterDirectory, port: int) -> HttpHealth:
-    authorities = secure_plan.authorities_of(directory.path) if options.secure else None
-    return HttpHealth(f"{_url(port, secure=options.secure)}/health", authorities)
 
 
 def _administrator(options: ClusterOptions, directory: ClusterDirectory) -> RpcTlsSource | None:
@@ -463,7 +458,8 @@ def _broker_properties(
 ) -> dict[str, str]:
     listener = f"PLAINTEXT://{LOOPBACK}:{kafka_port}"
     holder, address = process_name("broker", node_id), f"{LOOPBACK}:{kafka_port}"
-    trusted = [process_name(role, number) for role, count in _clients_of(options) for number in range(1, count + 1)]
+    clients = {"broker": options.brokers, "connect": len(options.connect_ports), "mirror": len(options.mirror_ports)}
+    trusted = [process_name(role, number) for role, count in clients.items() for number in range(1, count + 1)]
     secured = secure_plan.broker_properties(directory.path, holder, address, trusted) if options.secure else {}
     properties = {
         "listeners": listener,
@@ -476,15 +472,6 @@ def _broker_properties(
     if options.racks:
         properties["broker.rack"] = options.racks[(node_id - 1) % len(options.racks)]
     return properties
-
-
-def _clients_of(options: ClusterOptions) -> Sequence[tuple[str, int]]:
-    """Return which processes are clients of brokers, and how many."""
-    return (
-        ("broker", options.brokers),
-        ("connect", len(options.connect_ports)),
-        ("mirror", len(options.mirror_ports)),
-    )
 
 
 def _replication_defaults(options: ClusterOptions) -> dict[str, str]:
@@ -503,5 +490,6 @@ def _coordinator_topics(options: ClusterOptions) -> dict[str, str]:
     }
 
 
-def _variable_of(key: str) -> str:
-    return "OTTLA_" + key.replace(".", "_").replace("-", "_").upper()
+def _variables_of(properties: Mapping[str, str]) -> frozenset[str]:
+    """Return the OTTLA_… variables that a service would prefer to what its file says; here the file must win."""
+    return frozenset("OTTLA_" + key.replace(".", "_").replace("-", "_").upper() for key in properties)
