@@ -192,9 +192,10 @@ def test_tasks_divide_the_files_and_keep_families_together(tmp_path: Path) -> No
         os.utime(tmp_path / f"{number}.log.1", (0, 0))
     with SourceRun(FileSource, settings(tmp_path), tasks_max=3) as run:
         run.read(40)
-        for records in run.records.values():
-            values = [each.value for each in records]
-            assert values
+        values_by_task = [[each.value for each in records] for records in run.records.values()]
+        # A family's task follows from its path, so one of three tasks may get none of twenty families.
+        assert sum(1 for values in values_by_task if values) > 1
+        for values in values_by_task:
             for value in values:
                 if not value.endswith("before"):
                     assert values.index(f"{value} before") < values.index(value)
