@@ -164,7 +164,8 @@ faults-transactions: setup ## the same with transactions: writers, rivals, chain
 faults-caught: setup ## show that the fault harness notices broken rules (about three quarters of an hour, needs root)
 	$(PYTHON) -m pytest -q tests/faults -m broken_rules
 
-compat: setup ## Kafka's own Java tools against Ottla; needs Java 17 and Maven
+compat: setup ## Kafka's own Java tools against Ottla, and ours against Kafka; needs Java 17 and Maven
+	-@scripts/ensure-chromium
 	@$(call suite,compat,tests/compat/java)
 
 test-deploy: setup ## images, clusters of containers and their walk-through (about 20 minutes); starts an engine where it can

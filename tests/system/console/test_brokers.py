@@ -18,7 +18,8 @@ def leader_of(cluster: ShownCluster, topic: str) -> int:
 
 
 def in_sync(cluster: ShownCluster, topic: str) -> int:
-    return len(cluster.admin.list_topics(topic, timeout=10).topics[topic].partitions[0].isrs)
+    partition = cluster.admin.list_topics(topic, timeout=10).topics[topic].partitions.get(0)
+    return len(partition.isrs) if partition else 0  # a broker may not have heard of the topic yet
 
 
 def make_led_by_another(cluster: ShownCluster, topic: str) -> None:

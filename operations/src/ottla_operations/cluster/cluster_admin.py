@@ -21,6 +21,7 @@ from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.conversion import message_of
 from ottla_operations.cluster.broker_connections import BrokerConnections, UnsupportedApi
 from ottla_operations.cluster.cluster_view import (
+    BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
     RESOURCE_NAMES,
     TOPIC_RESOURCE,
@@ -325,18 +326,26 @@ class ClusterAdmin:
                     name=change.name, config_operation=i8(DELETE if change.value is None else SET), value=change.value
                 )
             )
-        if not by_resource:
-            return
-        resources = tuple(
-            alter_configs_v1.AlterConfigsResource(
+        by_broker = defaultdict(list)
+        for (kind, resource), configs in by_resource.items():
+            altered = alter_configs_v1.AlterConfigsResource(
                 resource_type=i8(kind), resource_name=resource, configs=tuple(configs)
             )
-            for (kind, resource), configs in by_resource.items()
-        )
-        response = self.ask(alter_configs_v1.IncrementalAlterConfigsRequest(resources=resources, validate_only=False))
-        for each in response.responses:
-            kind = RESOURCE_NAMES[each.resource_type]
-            _check(each.error_code, each.error_message, f"the settings of {kind} {each.resource_name}")
+            by_broker[resource if kind == BROKER_RESOURCE else ""].append(altered)
+        brokers = self.view().brokers if by_broker.keys() - {""} else {}
+        for broker_id, resources in by_broker.items():
+            request = alter_configs_v1.IncrementalAlterConfigsRequest(resources=tuple(resources), validate_only=False)
+            for each in self._ask_named(brokers, broker_id, request).responses:
+                subject = RESOURCE_NAMES[each.resource_type]
+                _check(each.error_code, each.error_message, f"the settings of {subject} {each.resource_name}")
+
+    def _ask_named(self, brokers: Mapping[int, BrokerView], broker_id: str, request: Any) -> Any:
+        """Ask the broker of this id, since brokers of Kafka take changes of their own settings only; else any one."""
+        broker = brokers.get(int(broker_id)) if broker_id else None
+        if broker is not None:
+            with suppress(Unreachable):
+                return self._connections.ask_broker(broker, request)
+        return self.ask(request)
 
     def unregister(self, broker_id: int) -> None:
         """Have the cluster forget a broker that is gone for good."""
