@@ -27,7 +27,9 @@ WITHIN_S = 60.0
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OttlaCluster]:
     directory = tmp_path_factory.mktemp("doctor") / "cluster"
-    with OttlaCluster(directory, brokers=3, coordinators=2, arguments=("--connect", "1")) as made:
+    with OttlaCluster(
+        directory, brokers=3, coordinators=2, arguments=("--connect", "1", "--connect-port", "0")
+    ) as made:
         yield made
 
 

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.slow
 QUOTA_BYTES = 12 << 20
 VALUE = "x" * 800_000
 DISK_BYTES = 256 << 20
+FREE_PORTS = ("--connect-port", "0", "--mirror-port", "0")
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OttlaCluster]:
     directory = tmp_path_factory.mktemp("doctor") / "cluster"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ETCD_QUOTA_BACKEND_BYTES", str(QUOTA_BYTES))
-        arguments = ("--etcd-nodes", "3", "--connect", "1", "--mirror", "1")
+        arguments = ("--etcd-nodes", "3", "--connect", "1", "--mirror", "1", *FREE_PORTS)
         with OttlaCluster(directory, arguments=arguments) as made:
             yield made
 
