@@ -67,6 +67,16 @@ def test_a_text_and_a_number_make_bars_that_go_below_0() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(31.7, "31.7"), (107.0, "107"), (-0.0125, "-0.0125"), (1234.5678, "1,234.57"), (2_500_000.4, "2,500,000")],
+)
+def test_a_number_is_written_with_the_digits_that_it_has(value: float, text: str) -> None:
+    chart = bar_chart(answer([("carrier", "VARCHAR"), ("delay", "DOUBLE")], [["UA", value], ["DL", 1]]))
+    assert chart is not None
+    assert [each.value for each in chart.bars] == [text, "1"]
+
+
 def test_there_are_only_so_many_bars() -> None:
     chart = bar_chart(answer([("a", "INTEGER"), ("n", "DOUBLE")], [[n, n / 3] for n in range(500)]))
     assert chart is not None

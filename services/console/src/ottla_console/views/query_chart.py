@@ -19,6 +19,8 @@ WIDTH: Final = 600
 HEIGHT: Final = 96
 MARGIN: Final = 4
 BAR_WIDTH: Final = 1_000
+WHOLE_FROM: Final = 100_000
+"""Numbers that are shown without a fraction; below it they have six digits at most."""
 TIMES: Final = ("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE")
 LABELS: Final = ("VARCHAR", "BOOLEAN", "INTEGER", "BIGINT", "UUID")
 
@@ -142,4 +144,4 @@ def _seconds(value: Any) -> float | None:
 
 
 def _number_text(value: float) -> str:
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.3f}"
+    return f"{value:,.0f}" if value == int(value) or abs(value) >= WHOLE_FROM else f"{value:,.6g}"
