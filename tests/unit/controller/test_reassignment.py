@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from kio.schema.errors import ErrorCode
 
+from ottla_controller.partition_change import conclude
 from ottla_controller.reassignment import cancelled, plan_reassignments, reassigned
 from ottla_core.cluster.controller_rpc.controller_api import Reassignment
 from ottla_core.errors import InvalidReplicaAssignment, NoReassignmentInProgress
@@ -43,6 +44,19 @@ def test_a_changed_reassignment_keeps_a_replica_that_nobody_can_replace_yet() ->
     running = partition("3", "3@7", 3, replicas="3412", adding="34", removing="12")
     changed = reassigned(running, ids("42"), STAND, rules())
     assert changed == partition("3", "3@7", 3, replicas="4213", adding="4", removing="13")
+
+
+def test_a_changed_reassignment_keeps_a_replica_that_alone_has_every_record_though_it_is_away() -> None:
+    """Broker 3 was the last one in sync, and has died; without it in the list its log would go when it is back."""
+    led_by_3 = partition("3", "3@7", 3, replicas="3412", adding="34", removing="12")
+    without_3 = stand(live("1@5", "2@6", "4@8"))
+    running = conclude(led_by_3, led_by_3, without_3, rules())
+    assert running == partition("", "none", 4, replicas="3412", adding="34", removing="12", eligible="3")
+    changed = reassigned(running, ids("42"), without_3, rules())
+    assert changed == partition("", "none", 4, replicas="4213", adding="4", removing="13", eligible="3")
+    assert reassigned(changed, ids("42"), stand(live("1@5", "2@6", "3@9", "4@8")), rules()).leader == 3
+    also_eligible = replace(running, eligible_leaders=(3, 1))
+    assert reassigned(also_eligible, ids("42"), without_3, rules(2)).isr == (1,)
 
 
 def test_going_back_to_the_original_replicas_is_a_cancellation() -> None:

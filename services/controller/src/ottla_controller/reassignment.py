@@ -76,12 +76,13 @@ def reassigned(
     """Return the partition on its way to other replicas, or there already if all of them are in sync.
 
     Replicas that a reassignment still going on was adding, and that are not wanted any more, go at once, unless
-    nobody else is in sync.
+    nobody else is in sync or, where nobody is, an eligible leader: the only ones with every record may be away.
     """
     original = [broker_id for broker_id in partition.replicas if broker_id not in partition.adding]
     abandoned = [one for one in partition.adding if one not in targets]
     isr = tuple(broker_id for broker_id in partition.isr if broker_id not in abandoned)
-    if not isr and partition.isr:
+    complete = partition.isr or partition.eligible_leaders
+    if complete and set(complete).issubset(abandoned):
         original += abandoned
         isr = partition.isr
     removing = tuple(broker_id for broker_id in original if broker_id not in targets)
