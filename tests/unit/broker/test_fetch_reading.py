@@ -184,6 +184,38 @@ def test_a_follower_with_a_gap_claims_nothing(partitions: ReadablePartitions) ->
         assert leading.leader.followers[OTHER_FOLLOWER].log_end_offset == claimed
 
 
+@pytest.mark.parametrize("batches", [0, 3])
+def test_a_follower_that_claims_nothing_is_answered_again_after_it_let_go_of_an_answer(
+    partitions: ReadablePartitions, batches: int
+) -> None:
+    """It does so if the leader epoch has changed since it asked, and claims nothing until it has an answer."""
+    leading = partitions.add()
+    for _ in range(batches):
+        append(leading)
+    following = partitions.add(1, leads=False)
+    following.was_begun_anew = following.awaits_first_answer = True
+    session = session_of(follower=contact(OTHER_FOLLOWER))
+    plan = FetchPlan[Partition](lambda _: PLENTY_BYTES, 1000)
+
+    def fetched() -> dict[int, Any]:
+        plan.follow(following)
+        planned = plan.next_fetch(0)
+        assert planned is not None
+        assert not planned.forgotten, "it stays in the session"
+        for wanted in planned.asked.get(following.topic_id, []):
+            session.ask(TOPIC, wanted._replace(partition=0))
+        plan.answered(7)
+        return news(session, partitions)
+
+    first = fetched()
+    later = replace(leading.state, leader_epoch=1)
+    leading.apply(later, leads=True)
+    following.apply(later, leads=False)
+    second = fetched()
+    for told in (first, second):
+        assert [(outcome.error_code, outcome.records) for outcome in told.values()] == [(ErrorCode.none, None)]
+
+
 def test_a_gap_is_not_copied_while_another_replica_may_have_what_is_lost(partitions: ReadablePartitions) -> None:
     """Who has copied it would pass for complete, and could lead before the one that has everything."""
     leading = partitions.add(isr=(BROKER,))

@@ -148,7 +148,9 @@ def look(session: FetchSession, terms: FetchTerms, source: PartitionSource, *, o
         if records is not None:
             reading.left_bytes -= records.size
             reading.size_bytes += records.size
-        if not only_news or _is_news(wanted, found.outcome):
+        # An answer to a fetch that claims nothing is news by itself: the reader may have let go of the one before, as
+        # the leader epoch had changed meanwhile, and claims nothing until it has one.
+        if not only_news or _claims_nothing(wanted.asked, session) or _is_news(wanted, found.outcome):
             reading.found.append(found)
         elif not found.stays_dirty and found.partition is not None:
             session.settle(wanted, found.partition)
@@ -168,6 +170,11 @@ def note_told(session: FetchSession, reading: Reading) -> None:
             session.move_to_end(wanted)
         elif not stays_dirty and partition is not None:
             session.settle(wanted, partition)
+
+
+def _claims_nothing(asked: PartitionFetch, session: FetchSession) -> bool:
+    """Return whether a follower wants to hear no more than that this broker leads."""
+    return session.follower is not None and asked.max_bytes == NO_BYTES
 
 
 def _is_sent_elsewhere(outcome: Outcome) -> bool:
@@ -248,7 +255,7 @@ def _read(
     offset = asked.fetch_offset
     follower = session.follower
     records = None
-    claims_nothing = follower is not None and asked.max_bytes == NO_BYTES
+    claims_nothing = _claims_nothing(asked, session)
     if claims_nothing:
         reading.is_urgent = True  # it fetches records only when it has heard
     if not reading.is_full and not claims_nothing and (terms.is_withheld is None or not terms.is_withheld(partition)):
