@@ -201,6 +201,16 @@ async def test_a_proposal_that_nobody_answered_is_made_again_unchanged(leader: L
     await eventually_async(lambda: leader.partitions[0].state.isr == (1, 2, 3), "it is in force")
 
 
+async def test_a_proposal_is_made_again_after_an_unexpected_failure(leader: Leader) -> None:
+    """A leader makes no other one before it knows what has become of it; the set would stay as it is."""
+    leader.fetch(3)
+    first = await leader.request(0)
+    leader.controller.answers.put_nowait(RuntimeError("a defect"))
+    assert await leader.request(1) == first
+    leader.controller.answers.put_nowait(ErrorCode.none)
+    await eventually_async(lambda: leader.partitions[0].state.isr == (1, 2, 3), "it is in force")
+
+
 async def test_a_refused_proposal_is_thought_over_and_made_anew(leader: Leader) -> None:
     leader.fetch(3)
     await leader.request(0)

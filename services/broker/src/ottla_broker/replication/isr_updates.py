@@ -234,8 +234,8 @@ class IsrUpdates:
         if not self._membership.is_current():
             self._wake_in(UNREGISTERED_RETRY_SECONDS)
             return
-        proposed = [earlier for earlier in self._unanswered if earlier.is_open]
-        self._unanswered = []
+        # What is asked for stays there until its outcome is known, whatever fails: it is not proposed a second time.
+        self._unanswered = proposed = [earlier for earlier in self._unanswered if earlier.is_open]
         while self._due and len(proposed) < CHANGES_PER_REQUEST_MAX:
             partition, _ = self._due.popitem()
             proposal = propose_isr(partition)
@@ -257,14 +257,14 @@ class IsrUpdates:
             )
         except KafkaError as error:
             logger.warning("in-sync sets not updated; trying again", partitions=len(proposed), error=error.message)
-            self._ask_again(proposed)
+            self._ask_again(len(proposed))
             return
         await self._take_over(revision)
         for each, result in zip(proposed, results, strict=True):
             if result.error_code != ErrorCode.none:
                 self._refused(each, result)
             elif each.is_open:  # the partition could not be brought in step yet
-                self._ask_again([each])
+                self._ask_again(1)
             else:
                 self._succeeded(each)
 
@@ -346,9 +346,9 @@ class IsrUpdates:
             await self._feed.wait_for_revision(revision, SEEN_TIMEOUT_SECONDS)
             self._reconciler.give_roles()
 
-    def _ask_again(self, proposed: list[_Proposed]) -> None:
-        self.failed_count += len(proposed)
-        self._unanswered += proposed
+    def _ask_again(self, count: int) -> None:
+        """Ask once more for what is open still."""
+        self.failed_count += count
         self._wake_in(RETRY_SECONDS)
 
     def _succeeded(self, proposed: _Proposed) -> None:
@@ -375,7 +375,7 @@ class IsrUpdates:
             partition.isr_proposal_refused(proposal)
             self._look_later(partition)
         else:
-            self._ask_again([proposed])
+            self._ask_again(1)
 
 
 def _live_brokers(state: ClusterState) -> frozenset[int]:
