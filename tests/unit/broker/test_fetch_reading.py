@@ -457,6 +457,22 @@ def test_a_position_is_noted_again_when_the_leader_has_forgotten_it(partitions: 
     assert followed(partition) == 1
 
 
+def test_a_position_is_noted_again_though_something_else_has_happened_before_the_leader_forgot_it(
+    partitions: ReadablePartitions,
+) -> None:
+    """A partition that has news for the next fetch is not watched until then, so nobody tells of what comes after."""
+    partition = partitions.add(isr=(BROKER, FOLLOWER, OTHER_FOLLOWER))
+    append(partition)
+    session = session_of(asked(0, 1), follower=contact())
+    news(session, partitions)
+    partition.record_follower_fetch(contact(OTHER_FOLLOWER), offset=1, log_start_offset=0)
+    assert partition.log.high_watermark == 1
+    partition.apply(replace(partition.state, isr=(BROKER, OTHER_FOLLOWER), partition_epoch=101), leads=True)
+    assert followed(partition) == UNKNOWN_OFFSET
+    assert news(session, partitions)[0].high_watermark == 1
+    assert followed(partition) == 1, "it asks for nothing else, and would be out of sync until the next append"
+
+
 def test_a_leader_learns_that_a_follower_takes_its_partition_out_of_a_session(partitions: ReadablePartitions) -> None:
     first, second = partitions.add(0), partitions.add(1)
     session = session_of(asked(0), asked(1), follower=contact())

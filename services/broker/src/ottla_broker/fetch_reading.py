@@ -275,13 +275,26 @@ def _read(
     if follower is None:
         if visible_end_offset < log.log_end_offset:
             reading.has_hidden_records = True
-    elif wanted.is_unrecorded and not claims_nothing and log.log_start_offset <= offset <= log.log_end_offset:
+    elif (
+        not claims_nothing
+        and log.log_start_offset <= offset <= log.log_end_offset
+        and (wanted.is_unrecorded or _is_forgotten(partition, follower))
+    ):
         partition.record_follower_fetch(follower, offset=offset, log_start_offset=asked.log_start_offset)
         wanted.is_unrecorded, wanted.followed = False, partition
     outcome = _outcome(partition, terms, records)
     if records is not None and terms.read_committed and follower is None:
         outcome.aborted = log.aborted_in(offset, records)
     return Found(wanted, partition, outcome, is_behind)
+
+
+def _is_forgotten(partition: Partition, follower: FollowerContact) -> bool:
+    """Return whether the leader does not know any more what the follower has claimed.
+
+    The session need not have heard of that: it watches no partition that has news already. And a follower that has
+    nothing to copy does not ask anew by itself.
+    """
+    return partition.leader is not None and partition.leader.has_forgotten(follower.broker_id)
 
 
 def _outcome(

@@ -200,6 +200,11 @@ class LeaderReplica:
         if (progress := self.followers.get(broker_id)) is not None:
             progress.is_asked_for = False
 
+    def has_forgotten(self, broker_id: int) -> bool:
+        """Return whether nothing is known of how far a follower is: it has not fetched, or has left the set since."""
+        progress = self.followers.get(broker_id)
+        return progress is not None and progress.log_end_offset == UNKNOWN_OFFSET
+
     def another_may_reach_beyond(
         self, offset: int, broker_id: int, *, now_ms: int, lag_max_ms: int, live: Collection[int]
     ) -> bool:
