@@ -352,6 +352,18 @@ def test_a_follower_hears_of_records_before_they_are_replicated_and_of_the_high_
     assert news(session, partitions) == {}
 
 
+def test_a_follower_is_told_the_high_watermark_again_in_another_leader_epoch(partitions: ReadablePartitions) -> None:
+    """It let go of the answer that had it; who reads from the follower would not see the records up to there."""
+    partition, _ = filled(partitions)
+    session = session_of(asked(0, 1, leader_epoch=0), follower=contact(OTHER_FOLLOWER))
+    assert news(session, partitions)[0].high_watermark == 1
+    partition.apply(replace(partition.state, leader_epoch=1), leads=True)
+    session.ask(TOPIC, asked(0, 1, leader_epoch=1))
+    assert news(session, partitions)[0].high_watermark == 1
+    session.ask(TOPIC, asked(0, 1, leader_epoch=1))
+    assert not news(session, partitions)
+
+
 def test_a_reader_that_knows_an_error_hears_when_it_is_gone(partitions: ReadablePartitions) -> None:
     session = session_of(asked())
     assert news(session, partitions)[0].error_code is ErrorCode.unknown_topic_or_partition

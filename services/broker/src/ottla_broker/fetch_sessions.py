@@ -208,6 +208,8 @@ class FetchSession:
             partition = of_topic[asked.partition] = SessionPartition(named, asked)
             self.size += 1
         else:
+            if asked.current_leader_epoch != partition.asked.current_leader_epoch:
+                partition.told_high_watermark = NEVER_TOLD  # a follower lets go of answers of an earlier epoch
             partition.asked = asked
             partition.is_unrecorded = True
         self.dirty[partition] = None
