@@ -75,15 +75,15 @@ def reassigned(
 ) -> PartitionState:
     """Return the partition on its way to other replicas, or there already if all of them are in sync.
 
-    Replicas that a reassignment still going on was adding, and that are not wanted any more, go at once, unless
-    nobody else is in sync or, where nobody is, an eligible leader: the only ones with every record may be away.
+    Replicas that a reassignment still going on was adding, and that are not wanted any more, go at once. But where
+    nobody else is in sync, those with every record stay until the end. They may be the only ones, also if they are
+    away: what an eligible leader has lost is known only when it is back.
     """
     original = [broker_id for broker_id in partition.replicas if broker_id not in partition.adding]
     abandoned = [one for one in partition.adding if one not in targets]
     isr = tuple(broker_id for broker_id in partition.isr if broker_id not in abandoned)
-    complete = partition.isr or partition.eligible_leaders
-    if complete and set(complete).issubset(abandoned):
-        original += abandoned
+    if not isr:
+        original += [one for one in abandoned if one in partition.isr or one in partition.eligible_leaders]
         isr = partition.isr
     removing = tuple(broker_id for broker_id in original if broker_id not in targets)
     wanted = replace(
