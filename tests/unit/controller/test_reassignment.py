@@ -86,6 +86,15 @@ def test_what_would_lose_records_is_not_cancelled() -> None:
     assert cancelled(with_an_eligible_one, STAND, rules(2)) == partition("2", "2@6", 4, replicas="12")
 
 
+def test_what_would_drop_an_added_replica_with_every_record_while_nobody_can_lead_is_not_cancelled() -> None:
+    """Broker 1 may come back without its newest records."""
+    running = partition("", "none", 4, replicas="31", adding="3", removing="1", eligible="31")
+    for present in (live("2@6"), live("2@6", "3@9")):
+        with pytest.raises(InvalidReplicaAssignment, match="only replicas that it has added"):
+            cancelled(running, stand(present), rules())
+    assert cancelled(running, stand(live("1@9")), rules()) == partition("1", "1@9", 5, replicas="1")
+
+
 def test_what_would_leave_the_partition_without_a_leader_is_not_cancelled() -> None:
     running = partition("3", "3@7", 3, replicas="31", adding="3", removing="1", eligible="1")
     with pytest.raises(InvalidReplicaAssignment):

@@ -101,20 +101,19 @@ def cancelled(partition: PartitionState, standings: Standings, rules: TopicRules
 
     Raises:
         NoReassignmentInProgress: there is none.
-        InvalidReplicaAssignment: only replicas that would go have every record.
+        InvalidReplicaAssignment: only replicas that would go are sure to have every record, or can lead.
     """
     if not is_being_reassigned(partition):
         raise NoReassignmentInProgress("No partition reassignment is in progress.")
     original = tuple(broker_id for broker_id in partition.replicas if broker_id not in partition.adding)
     isr = tuple(broker_id for broker_id in partition.isr if broker_id in original)
-    has_records = {*partition.isr, *partition.eligible_leaders}
     wanted = replace(partition, replicas=original, isr=isr, adding=(), removing=())
     restored = conclude(partition, wanted, standings, rules)
-    loses_records = has_records.isdisjoint(original) and bool(has_records) and not rules.allows_unclean
-    if loses_records or (partition.leader != NO_LEADER and restored.leader == NO_LEADER):
+    drops_records = not {*partition.isr, *partition.eligible_leaders}.issubset(original) and not rules.allows_unclean
+    if restored.leader == NO_LEADER and (drops_records or partition.leader != NO_LEADER):
         raise InvalidReplicaAssignment(
-            "The reassignment cannot be cancelled: only replicas that it has added are in sync, and unclean leader "
-            "election is not enabled."
+            "The reassignment cannot be cancelled: only replicas that it has added are in sync or sure to have every "
+            "record, and unclean leader election is not enabled."
         )
     return restored
 
