@@ -364,6 +364,18 @@ def test_a_follower_is_told_the_high_watermark_again_in_another_leader_epoch(par
     assert not news(session, partitions)
 
 
+def test_a_follower_that_had_to_cut_its_log_is_told_the_high_watermark_afterwards(
+    partitions: ReadablePartitions,
+) -> None:
+    """Of the answer that tells where to cut it takes nothing else, and it may have nothing to copy."""
+    partition, _ = filled(partitions)
+    partition.apply(replace(partition.state, leader_epoch=5), leads=True)
+    session = session_of(asked(0, 2, last_fetched_epoch=0), follower=contact(OTHER_FOLLOWER))
+    assert news(session, partitions)[0].diverging_epoch == (0, 1)
+    session.ask(TOPIC, asked(0, 1, last_fetched_epoch=0))
+    assert news(session, partitions)[0].high_watermark == 1
+
+
 def test_a_reader_that_knows_an_error_hears_when_it_is_gone(partitions: ReadablePartitions) -> None:
     session = session_of(asked())
     assert news(session, partitions)[0].error_code is ErrorCode.unknown_topic_or_partition

@@ -160,13 +160,14 @@ def look(session: FetchSession, terms: FetchTerms, source: PartitionSource, *, o
 def note_told(session: FetchSession, reading: Reading) -> None:
     """Note in a session what its reader has been told."""
     for wanted, partition, outcome, stays_dirty in reading.found:
-        if outcome.error_code is not ErrorCode.none:
-            wanted.told_high_watermark = NEVER_TOLD  # so that the reader hears of it when the error is gone
+        if outcome.error_code is not ErrorCode.none or _is_sent_elsewhere(outcome):
+            # The reader heeds nothing else of it, so it has to hear the rest when it comes again.
+            wanted.told_high_watermark = NEVER_TOLD
             session.move_to_end(wanted)  # so that the others have their turn
             continue
         wanted.told_high_watermark = outcome.high_watermark
         wanted.told_log_start_offset = outcome.log_start_offset
-        if outcome.records is not None or _is_sent_elsewhere(outcome):
+        if outcome.records is not None:
             session.move_to_end(wanted)
         elif not stays_dirty and partition is not None:
             session.settle(wanted, partition)
