@@ -184,38 +184,6 @@ def test_a_follower_with_a_gap_claims_nothing(partitions: ReadablePartitions) ->
         assert leading.leader.followers[OTHER_FOLLOWER].log_end_offset == claimed
 
 
-@pytest.mark.parametrize("batches", [0, 3])
-def test_a_follower_that_claims_nothing_is_answered_again_after_it_let_go_of_an_answer(
-    partitions: ReadablePartitions, batches: int
-) -> None:
-    """It does so if the leader epoch has changed since it asked, and claims nothing until it has an answer."""
-    leading = partitions.add()
-    for _ in range(batches):
-        append(leading)
-    following = partitions.add(1, leads=False)
-    following.was_begun_anew = following.awaits_first_answer = True
-    session = session_of(follower=contact(OTHER_FOLLOWER))
-    plan = FetchPlan[Partition](lambda _: PLENTY_BYTES, 1000)
-
-    def fetched() -> dict[int, Any]:
-        plan.follow(following)
-        planned = plan.next_fetch(0)
-        assert planned is not None
-        assert not planned.forgotten, "it stays in the session"
-        for wanted in planned.asked.get(following.topic_id, []):
-            session.ask(TOPIC, wanted._replace(partition=0))
-        plan.answered(7)
-        return news(session, partitions)
-
-    first = fetched()
-    later = replace(leading.state, leader_epoch=1)
-    leading.apply(later, leads=True)
-    following.apply(later, leads=False)
-    second = fetched()
-    for told in (first, second):
-        assert [(outcome.error_code, outcome.records) for outcome in told.values()] == [(ErrorCode.none, None)]
-
-
 def test_a_gap_is_not_copied_while_another_replica_may_have_what_is_lost(partitions: ReadablePartitions) -> None:
     """Who has copied it would pass for complete, and could lead before the one that has everything."""
     leading = partitions.add(isr=(BROKER,))
@@ -352,30 +320,6 @@ def test_a_follower_hears_of_records_before_they_are_replicated_and_of_the_high_
     assert news(session, partitions) == {}
 
 
-def test_a_follower_is_told_the_high_watermark_again_in_another_leader_epoch(partitions: ReadablePartitions) -> None:
-    """It let go of the answer that had it; who reads from the follower would not see the records up to there."""
-    partition, _ = filled(partitions)
-    session = session_of(asked(0, 1, leader_epoch=0), follower=contact(OTHER_FOLLOWER))
-    assert news(session, partitions)[0].high_watermark == 1
-    partition.apply(replace(partition.state, leader_epoch=1), leads=True)
-    session.ask(TOPIC, asked(0, 1, leader_epoch=1))
-    assert news(session, partitions)[0].high_watermark == 1
-    session.ask(TOPIC, asked(0, 1, leader_epoch=1))
-    assert not news(session, partitions)
-
-
-def test_a_follower_that_had_to_cut_its_log_is_told_the_high_watermark_afterwards(
-    partitions: ReadablePartitions,
-) -> None:
-    """Of the answer that tells where to cut it takes nothing else, and it may have nothing to copy."""
-    partition, _ = filled(partitions)
-    partition.apply(replace(partition.state, leader_epoch=5), leads=True)
-    session = session_of(asked(0, 2, last_fetched_epoch=0), follower=contact(OTHER_FOLLOWER))
-    assert news(session, partitions)[0].diverging_epoch == (0, 1)
-    session.ask(TOPIC, asked(0, 1, last_fetched_epoch=0))
-    assert news(session, partitions)[0].high_watermark == 1
-
-
 def test_a_reader_that_knows_an_error_hears_when_it_is_gone(partitions: ReadablePartitions) -> None:
     session = session_of(asked())
     assert news(session, partitions)[0].error_code is ErrorCode.unknown_topic_or_partition
@@ -479,22 +423,6 @@ def test_a_position_is_noted_again_when_the_leader_has_forgotten_it(partitions: 
     assert followed(partition) == -1
     news(session, partitions)
     assert followed(partition) == 1
-
-
-def test_a_position_is_noted_again_though_something_else_has_happened_before_the_leader_forgot_it(
-    partitions: ReadablePartitions,
-) -> None:
-    """A partition that has news for the next fetch is not watched until then, so nobody tells of what comes after."""
-    partition = partitions.add(isr=(BROKER, FOLLOWER, OTHER_FOLLOWER))
-    append(partition)
-    session = session_of(asked(0, 1), follower=contact())
-    news(session, partitions)
-    partition.record_follower_fetch(contact(OTHER_FOLLOWER), offset=1, log_start_offset=0)
-    assert partition.log.high_watermark == 1
-    partition.apply(replace(partition.state, isr=(BROKER, OTHER_FOLLOWER), partition_epoch=101), leads=True)
-    assert followed(partition) == UNKNOWN_OFFSET
-    assert news(session, partitions)[0].high_watermark == 1
-    assert followed(partition) == 1, "it asks for nothing else, and would be out of sync until the next append"
 
 
 def test_a_leader_learns_that_a_follower_takes_its_partition_out_of_a_session(partitions: ReadablePartitions) -> None:
