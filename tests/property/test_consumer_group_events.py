@@ -37,6 +37,9 @@ subscriptions = st.one_of(
     st.just((frozenset({"alpha"}), "")),
     st.tuples(st.frozensets(st.sampled_from(NAMES), max_size=2), st.sampled_from(["", "a.*", ".*a"])),
 )
+late_steps = st.sampled_from([None, None, 0, 1, 2])
+"""How many heartbeats a member lets pass before it takes over late; None if it does not do that."""
+
 log_record = tuple[bytes, bytes | None]
 
 
@@ -143,9 +146,9 @@ class ConsumerGroupEvents(RuleBasedStateMachine):
 
     # Events
 
-    @initialize(steps_to_revoke=st.integers(0, 1), takes_over_late=st.booleans())
-    def begin_with_two_members(self, steps_to_revoke: int, takes_over_late: bool) -> None:
-        self.join((frozenset({"alpha"}), ""), None, steps_to_revoke, is_static=False, takes_over_late=takes_over_late)
+    @initialize(steps_to_revoke=st.integers(0, 1), takes_over=late_steps)
+    def begin_with_two_members(self, steps_to_revoke: int, takes_over: int | None) -> None:
+        self.join((frozenset({"alpha"}), ""), None, steps_to_revoke, is_static=False, takes_over=takes_over)
         self.join((frozenset({"alpha", "beta"}), "a.*"), None, 1, is_static=True)
 
     @precondition(lambda self: len(self.consumers) < CONSUMERS_MAX)
@@ -154,7 +157,7 @@ class ConsumerGroupEvents(RuleBasedStateMachine):
         assignor=st.sampled_from([None, None, "range", "uniform"]),
         steps_to_revoke=st.integers(0, 2),
         is_static=st.booleans(),
-        takes_over_late=st.booleans(),
+        takes_over=late_steps,
     )
     def join(
         self,
@@ -162,7 +165,7 @@ class ConsumerGroupEvents(RuleBasedStateMachine):
         assignor: str | None,
         steps_to_revoke: int,
         is_static: bool,
-        takes_over_late: bool = False,
+        takes_over: int | None = None,
     ) -> None:
         name = f"m{next(self.names)}"
         consumer = SimulatedConsumer(
@@ -172,7 +175,8 @@ class ConsumerGroupEvents(RuleBasedStateMachine):
             instance_id=f"instance-{name}" if is_static else None,
             assignor=assignor,
             steps_to_revoke=steps_to_revoke,
-            takes_over_late=takes_over_late,
+            takes_over_late=takes_over is not None,
+            steps_to_take_over=takes_over or 0,
         )
         self.consumers.append(consumer)
         self._beat(consumer)

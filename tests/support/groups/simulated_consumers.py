@@ -5,7 +5,8 @@ may take it a few heartbeats, and only then takes over what is new. Whoever is f
 anew. A consumer that has fallen silent stops consuming when its session is over, as far as it knows.
 
 One that `takes_over_late` does as librdkafka while it looks up a topic: it reports what it owned before it was told
-anything, and takes over what it was told with that report on its way.
+anything, and takes over what it was told with that report on its way. If that takes it a few heartbeats, these say
+nothing new.
 """
 
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ class SimulatedConsumer:
         missed_answer: whether it has to say everything again, since it does not know what became of its request.
         steps_to_revoke: how many heartbeats it takes to give partitions up.
         takes_over_late: whether it takes over what it was told after it has reported what it owns.
+        steps_to_take_over: how many heartbeats it lets pass before that.
     """
 
     name: str
@@ -39,6 +41,7 @@ class SimulatedConsumer:
     assignor: str | None = None
     steps_to_revoke: int = 0
     takes_over_late: bool = False
+    steps_to_take_over: int = 0
     epoch: int = 0
     is_silent: bool = False
     missed_answer: bool = False
@@ -47,12 +50,14 @@ class SimulatedConsumer:
     told: set[Partition] | None = None
     _reported: set[Partition] | None = None
     _steps: int = 0
+    _passed: int = 0
 
     def next_request(self) -> dict[str, Any]:
         """Return what its next heartbeat says."""
         if not self.takes_over_late:
             self._reconcile()
-        is_full = self.epoch == 0 or self.missed_answer or (self.takes_over_late and not self.owned)
+        takes_over_soon = self.takes_over_late and self._passed >= self.steps_to_take_over
+        is_full = self.epoch == 0 or self.missed_answer or (takes_over_soon and not self.owned)
         says_subscription = is_full or self.subscription_is_news
         says_owned = is_full or self._reported != self.owned
         self._reported = set(self.owned)
@@ -67,7 +72,9 @@ class SimulatedConsumer:
             "topic_partitions": frozenset(self.owned) if says_owned else None,
         }
         if self.takes_over_late and self.epoch > 0 and not self.subscription_is_news:
-            self._reconcile()  # what it is told upon another subscription replaces what it has not taken over
+            if takes_over_soon:
+                self._reconcile()  # what it is told upon another subscription replaces what it has not taken over
+            self._passed = 0 if takes_over_soon else self._passed + 1
         return request
 
     def _reconcile(self) -> None:
@@ -104,5 +111,5 @@ class SimulatedConsumer:
 
     def lose_all(self) -> None:
         """Give everything up, and join anew with the next heartbeat."""
-        self.epoch, self.told, self._reported, self._steps = 0, None, None, 0
+        self.epoch, self.told, self._reported, self._steps, self._passed = 0, None, None, 0, 0
         self.owned = set()

@@ -9,6 +9,7 @@ A report says what a member owned when it sent it. That may be before it has tak
 looks up the topics of its first assignment, librdkafka reports that it owns nothing, and takes the assignment over
 with the report on its way. A report may also come late, by way of a broker that was paused, after others of the same
 member. So what is merely missing in a report is not given up (`missing`); Kafka's coordinator takes it for granted.
+Nor has a member given up what it was told to if its report lacks even what it keeps: it may have heard of neither.
 Only a member that subscribes to something else with its report is believed: it must not be told again to own what it
 left.
 
@@ -46,11 +47,18 @@ def reconcile(
 
 
 def missing(member: ConsumerMember, target: Partitions, reported: Partitions | None) -> Partitions:
-    """Return what the target takes from a member that was never told to give it up, and does not report it either."""
-    if reported is None or member.state in {MemberState.UNREVOKED_PARTITIONS, MemberState.UNKNOWN}:
+    """Return what a member does not report although it has it, or is about to, and would lose it by that.
+
+    That is what the target takes from it and it was never told to give up. While it is to give something up, it is
+    all that it keeps: without that the report is from before it was told, and what it lacks besides may still come.
+    """
+    if reported is None or member.state is MemberState.UNKNOWN:
         return NO_PARTITIONS
+    is_revoking = member.state is MemberState.UNREVOKED_PARTITIONS
     found = {
-        topic_id: indexes - target.get(topic_id, frozenset()) - reported.get(topic_id, frozenset())
+        topic_id: indexes
+        - (frozenset() if is_revoking else target.get(topic_id, frozenset()))
+        - reported.get(topic_id, frozenset())
         for topic_id, indexes in member.assigned.items()
     }
     return {topic_id: indexes for topic_id, indexes in found.items() if indexes}
