@@ -28,6 +28,7 @@ from ottla_core.wire.record_batch import (
     RecordBatchHeader,
     batch_prefix,
     crc_is_valid,
+    iterate_batches,
     parse_header,
 )
 from ottla_core.wire.records import iterate_records
@@ -291,7 +292,10 @@ class FakeRelayBroker:
         if not log.log_start_offset <= request.offset <= high_watermark:
             answer.error_code = ErrorCode.offset_out_of_range.value
         else:
-            answer.batches = log.read(request.offset, request.bytes_max)
+            found = log.read(request.offset, request.bytes_max)
+            answer.batches = b"".join(
+                bytes(batch) for header, batch in iterate_batches(found) if header.last_offset < high_watermark
+            )
         return answer
 
 

@@ -17,7 +17,7 @@ from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
 from kio.schema.sync_group.v3.request import SyncGroupRequest
 
 from ottla_group_coordinator import shard as shard_module
-from ottla_group_coordinator.runtime import requests_awaiting_state, shard_runtime
+from ottla_group_coordinator.runtime import requests_awaiting_state, shard_loading, shard_runtime
 from ottla_group_coordinator.runtime.shard_batches import BatchPacker
 from tests.support.eventually_async import eventually_async
 from tests.support.groups.coordinator_under_test import (
@@ -377,6 +377,59 @@ async def test_a_bug_in_a_rule_costs_memory_but_nothing_stored(
     assert await committed(broker, "group") == {0: 1}
     assert commit_code(await broker.ask(0, 8, commit("group", 3))) == "none"
     assert coordinator.coordinator.counts.failures == 1
+
+
+async def test_nothing_stored_is_overlooked_where_a_new_leader_does_not_show_it_while_the_shard_is_loaded_again(
+    feed: StatedFeed, broker: FakeRelayBroker, coordinator: CoordinatorUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leader that was just elected may know of the fence alone that it is replicated, until the others fetch."""
+    monkeypatch.setattr(shard_runtime, "RELOAD_PAUSE_S", 0.01)
+    monkeypatch.setattr(shard_loading, "STALL_TIMEOUT_S", 0.1)
+    assert commit_code(await broker.ask(0, 8, commit("group", 1))) == "none"
+    log = broker.logs[0]
+    broker.unshown_offsets = log.end_offset - 1
+    append_count, append = len(log.batches), log.append
+
+    def append_and_show(batch: bytes, *arguments: Any, **named: Any) -> int:
+        base_offset = append(batch, *arguments, **named)
+        if len(log.batches) > append_count:
+            broker.unshown_offsets = 0  # all replicas have it, and so what is before it
+        return base_offset
+
+    monkeypatch.setattr(log, "append", append_and_show)
+    await break_shard(broker, monkeypatch)
+    await coordinator.serves()
+
+    assert await committed(broker, "group") == {0: 1}
+    assert commit_code(await broker.ask(0, 8, commit("group", 3))) == "none"
+    assert coordinator.sequences_lost == 0
+    assign(feed, shard_of(coordinator, producer_epoch=1))
+    await coordinator.serves()
+    assert await committed(broker, "group") == {0: 3}
+
+
+async def test_a_log_that_lost_what_was_stored_is_found_out_when_the_shard_is_loaded_again(
+    broker: FakeRelayBroker, coordinator: CoordinatorUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard_runtime, "RELOAD_PAUSE_S", 0.01)
+    monkeypatch.setattr(shard_loading, "STALL_TIMEOUT_S", 0.1)
+    assert commit_code(await broker.ask(0, 8, commit("group", 1))) == "none"
+    broker.logs[0].forget_last_batch()
+
+    await break_shard(broker, monkeypatch)
+
+    await eventually_async(lambda: coordinator.sequences_lost == 1, "the coordinator asks for another ownership")
+
+
+async def break_shard(broker: FakeRelayBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a rule fail, upon which the shard is loaded again."""
+
+    def fail(shard: Any, request: Any, turn: Any) -> None:
+        raise ZeroDivisionError("a bug")
+
+    with monkeypatch.context() as bug:
+        bug.setitem(shard_module.HANDLERS, OFFSET_COMMIT, fail)
+        assert commit_code(await broker.ask(0, 8, commit("group", 2))) == "unknown_server_error"
 
 
 async def test_what_the_log_will_never_store_is_refused_and_forgotten(

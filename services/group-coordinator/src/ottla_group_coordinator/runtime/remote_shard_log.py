@@ -89,6 +89,7 @@ class RemoteShardLog:
     Attributes:
         end_offset: the offset after the last batch that this ownership has stored.
         next_sequence: the sequence number after that batch.
+        is_end_in_doubt: whether the log may have more behind `end_offset`, or less before it; `go_behind` finds out.
         is_owner: says whether the shard is still ours.
     """
 
@@ -104,6 +105,7 @@ class RemoteShardLog:
         self.producer = producer
         self.end_offset = 0
         self.next_sequence = FENCING_SEQUENCE
+        self.is_end_in_doubt = False
         self.is_owner = is_owner
         self._leader = leader
         self._asked: RelayStream | None = None
@@ -129,21 +131,28 @@ class RemoteShardLog:
         """
         await self.append([ShardAppend(fencing_batch(self.producer, now_ms))])
 
-    async def go_behind_refused(self, now_ms: int) -> None:
-        """Put `end_offset` behind what the log has of an append that it refused: some of what preceded the batch.
+    async def go_behind(self, now_ms: int) -> None:
+        """Put `end_offset` behind all that the log has, which is everything that was stored for this ownership.
+
+        Of an append that it refused the log may have some of what preceded the batch.
 
         Raises:
             OwnershipLost, SequenceLost, BatchRefused: see `append`.
         """
         await self.append([ShardAppend(empty_batch(self.producer, self.next_sequence, now_ms))])
 
-    def forget_fence(self) -> None:
-        """Let the shard be fenced again: the log ends before what it has stored for this ownership.
+    def doubt_end(self) -> None:
+        """Take note that the leader shows less than was stored for this ownership.
 
-        If nothing but the fence is missing, it is stored anew; otherwise fencing fails with `SequenceLost`.
+        If that is nothing but the fence, it is to be stored anew where it is missing. Where there is more, that
+        would tell nothing: the log recognizes the fence, whatever it has behind it, and a leader that was just
+        elected may show the fence and not yet what follows. It would be overlooked.
         """
-        self.next_sequence = FENCING_SEQUENCE
-        self.end_offset = 0
+        if self.next_sequence == FENCING_SEQUENCE + 1:
+            self.next_sequence = FENCING_SEQUENCE
+            self.end_offset = 0
+        else:
+            self.is_end_in_doubt = True
 
     async def append(self, appends: Sequence[ShardAppend]) -> None:
         """Store batches in their order, however long it takes.
@@ -255,6 +264,7 @@ class RemoteShardLog:
             offset_count = header.last_offset_delta + 1
             self.end_offset = appended.base_offset + offset_count
             self.next_sequence = increment_sequence(header.base_sequence, offset_count)
+            self.is_end_in_doubt = False
             return None
         if code in FENCED:
             seen_epoch = appended.seen_producer_epoch if appended.HasField("seen_producer_epoch") else None
@@ -262,6 +272,7 @@ class RemoteShardLog:
         if code in SEQUENCE_UNKNOWN:
             raise SequenceLost(f"the log of shard {self.shard} lacks what was stored there: {_describe(appended)}")
         if code in UNSTORABLE:
+            self.is_end_in_doubt = True
             raise BatchRefused(f"a batch of shard {self.shard} cannot be stored: {_describe(appended)}")
         return _describe(appended)
 

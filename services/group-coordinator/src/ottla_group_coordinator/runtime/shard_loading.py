@@ -89,7 +89,7 @@ class ShardLoader:
             OwnershipLost: the shard may have another owner.
             SequenceLost: somebody has written behind the fence. It was not ours, but that of an earlier life of the
                 cluster, if etcd was restored from a backup.
-            LoadStalled: there has been no progress for a while; if the log has lost its fence, that is noted.
+            LoadStalled: there has been no progress for a while; that the leader shows too little is noted.
             CorruptMessage, InvalidRecord, UnsupportedCompressionType: a batch cannot be read.
         """
         end_offset = self._log.end_offset
@@ -126,7 +126,7 @@ class ShardLoader:
         if last_seen is None:
             return LoadStalled(f"no leader has let shard {self._log.shard} be read")
         if last_seen.high_watermark < end_offset:
-            self._log.forget_fence()
+            self._log.doubt_end()
         return LoadStalled(
             f"the log of shard {self._log.shard} has shown {last_seen.high_watermark} of {end_offset} offsets"
         )

@@ -114,7 +114,6 @@ class ShardRuntime(Generic[Machine]):
         self._ahead_of_timers: int | None = None
         self._taking: CoordinatorRequest | None = None
         self._is_finishing = False
-        self._was_refused = False
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -190,9 +189,8 @@ class ShardRuntime(Generic[Machine]):
         try:
             if self.log.next_sequence == FENCING_SEQUENCE:
                 await self.log.fence(self._time.timestamp_ms())
-            elif self._was_refused:
-                await self.log.go_behind_refused(self._time.timestamp_ms())
-            self._was_refused = False
+            elif self.log.is_end_in_doubt:
+                await self.log.go_behind(self._time.timestamp_ms())
             await self._serve(await self._load())
         except (OwnershipLost, SequenceLost):
             raise
@@ -347,7 +345,6 @@ class ShardRuntime(Generic[Machine]):
             await (self.log.append(appends) if appends else self.log.confirm(self._time.timestamp_ms()))
         except BatchRefused as error:
             self._refuse_round(taken, KafkaError("what was to be stored is refused by the log"))
-            self._was_refused = True
             raise ShardBroken(f"a round cannot be stored: {error}") from None
         finally:
             timeout.cancel()
