@@ -275,6 +275,7 @@ class FileSinkTask(SinkTask[FileSinkConfig]):
 
     def _finish(self, partition: TopicPartition) -> None:
         run = self._runs[partition]
+        self.context.settle_reports()  # records behind which the file goes do not come again
         path = self._names.path(
             partition,
             start_offset=run.start_offset,

@@ -217,3 +217,15 @@ class SinkTaskContext(TaskContext):
         Raises:
             DataError: errors are not tolerated; let it pass.
         """
+
+    def settle_reports(self) -> None:
+        """Return when no record that was left out can get lost any more, by `report`, a converter or a transform.
+
+        Its dead letter is only on its way when `report` returns. What the worker commits waits for that. A sink that
+        keeps offsets in its target calls this right before it moves them: it would go on behind the record otherwise,
+        though nobody has it.
+
+        Raises:
+            ConnectError: a dead letter was not taken, so that its record has to come again; let it pass. It is no
+                `DataError`, as it is about no record of the task's own.
+        """

@@ -18,7 +18,7 @@ import zstandard
 
 from ottla_file import FileSink
 from ottla_file.unfinished_file import TakenOver
-from ottla_sdk import FatalError, Header, RetriableError, SinkRecord, TopicPartition
+from ottla_sdk import ConnectError, FatalError, Header, RetriableError, SinkRecord, TopicPartition
 from ottla_sdk.conformance import SinkRun, sink_records
 
 ONE = TopicPartition("conformance", 0)
@@ -268,6 +268,21 @@ def test_records_without_values_are_treated_as_is_said(
         run.task._finish(ONE)
         assert len(run.context.reported) == reported
     assert text_of(tmp_path) == text
+
+
+def test_no_file_is_finished_behind_a_record_whose_dead_letter_is_lost(tmp_path: Path) -> None:
+    values = [1, None, 2]
+    with run_of(tmp_path, values, null_values="report", roll_rows="2") as run:
+        run.context.lost = ConnectError("the dead letter topic does not take a record")
+        with pytest.raises(ConnectError, match="does not take a record"):
+            run.put_all()
+        run.crash()
+    assert finished(tmp_path) == []
+    with run_of(tmp_path, values, null_values="report", roll_rows="2") as run:
+        run.put_all()
+        assert len(run.context.reported) == 1
+        assert run.commit() == {ONE: 3}
+    assert text_of(tmp_path) == "1\n2\n"
 
 
 def test_a_directory_that_cannot_be_written_to_is_found_wrong(tmp_path: Path) -> None:

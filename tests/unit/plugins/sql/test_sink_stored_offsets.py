@@ -68,6 +68,23 @@ def test_a_bad_record_that_is_tolerated_counts_as_done(database):
     assert stored(database) == [("sink", "t", 0, 2)]
 
 
+@pytest.mark.parametrize("values", [[1, 9], [1, 2]], ids=["reported by the task", "left out before"])
+def test_no_offset_moves_behind_a_record_whose_dead_letter_is_lost(database, values):
+    database.run("CREATE TABLE t (id INT CHECK (id < 5))")
+    with fed_sink(database.url, **SETTINGS) as sink:
+        sink.open(PARTITION)
+        sink.context.lost = ConnectError("the dead letter topic does not take a record")
+        with pytest.raises(ConnectError, match="does not take a record"):
+            sink.put(*({"id": each} for each in values))
+    assert database.rows("SELECT id FROM t") == []
+    assert stored(database) == []
+    with fed_sink(database.url, **SETTINGS) as sink:
+        sink.open(PARTITION)
+        sink.put(*({"id": each} for each in values))
+        assert len(sink.context.reported) == values.count(9)
+    assert stored(database) == [("sink", "t", 0, 2)]
+
+
 def test_a_task_that_has_lost_its_partition_writes_nothing_any_more(database):
     with fed_sink(database.url, **SETTINGS) as old, fed_sink(database.url, **SETTINGS) as new:
         old.open(PARTITION)

@@ -15,7 +15,7 @@ from ottla_sdk.context import (
     SourceConnectorContext,
     SourceTaskContext,
 )
-from ottla_sdk.errors import DataError
+from ottla_sdk.errors import ConnectError, DataError
 from ottla_sdk.records import SinkRecord, SourceRecord, TopicPartition
 
 
@@ -148,6 +148,7 @@ class MemorySinkTaskContext(_Stopping, SinkTaskContext):
     Attributes:
         tolerant: whether `report` lets the task go on without the record (`errors.tolerance` = all).
         reported: the records reported, each with its error.
+        lost: what `settle_reports` raises; None while all dead letters arrive.
         seeks: where the task has sought to, by partition; the caller takes them away.
         paused: the partitions whose records it does not want now.
         commit_requests: how often it has asked for a commit.
@@ -163,6 +164,7 @@ class MemorySinkTaskContext(_Stopping, SinkTaskContext):
         self.metrics = MemoryMetrics()
         self.tolerant = tolerant
         self.reported: list[tuple[SinkRecord, Exception]] = []
+        self.lost: ConnectError | None = None
         self.seeks: dict[TopicPartition, int] = {}
         self.paused: set[TopicPartition] = set()
         self.commit_requests = 0
@@ -217,6 +219,15 @@ class MemorySinkTaskContext(_Stopping, SinkTaskContext):
         self.reported.append((record, error))
         if not self.tolerant:
             raise DataError(str(error)) from error
+
+    def settle_reports(self) -> None:
+        """Return if dead letters arrive.
+
+        Raises:
+            ConnectError: one was not taken.
+        """
+        if self.lost is not None:
+            raise self.lost
 
     def _expect_assigned(self, partitions: Iterable[TopicPartition]) -> None:
         if foreign := sorted(set(partitions) - self._assignment):

@@ -18,7 +18,7 @@ from ottla_sdk import (
 from ottla_sql.connection import described, is_transient, open_engine, translated
 from ottla_sql.sink.config import SqlSinkConfig
 from ottla_sql.sink.stored_offsets import OffsetMoved, StoredOffset, StoredOffsets
-from ottla_sql.sink.writer import Writer
+from ottla_sql.sink.writer import Progress, Writer
 
 
 class SqlSinkTask(SinkTask[SqlSinkConfig]):
@@ -135,7 +135,7 @@ class SqlSinkTask(SinkTask[SqlSinkConfig]):
             for partition in sorted(moved):  # in the same order in all tasks, against deadlocks
                 stored.move(connection, partition, self._stored_offsets.get(partition), moved[partition])
 
-        self._writer.write(records, move_offsets)
+        self._writer.write(records, Progress(move_offsets, self.context.settle_reports))
         self._stored_offsets.update(moved)
 
     def _unwritten(self, stored: StoredOffsets, records: Sequence[SinkRecord]) -> Sequence[SinkRecord]:

@@ -7,6 +7,7 @@ leaves nothing behind.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 from sqlalchemy.engine import Engine
@@ -21,6 +22,18 @@ from ottla_sql.sink.row_plan import RowPlan, Run, arranged
 Report = Callable[[SinkRecord, Exception], None]
 BadRecord = tuple[SinkRecord, Exception]
 Planned = tuple[RowPlan, SinkRecord]
+
+
+class Progress(NamedTuple):
+    """How far records are written, which is kept beside them.
+
+    Attributes:
+        move: called in the transaction before anything is written.
+        settle_reports: called before the commit; raises if a record that was left out has to come again.
+    """
+
+    move: Callable[[Connection], None]
+    settle_reports: Callable[[], None]
 
 
 class Writer:
@@ -42,12 +55,12 @@ class Writer:
         """Look at all tables anew."""
         self._planner.forget()
 
-    def write(self, records: Sequence[SinkRecord], before: Callable[[Connection], None] | None = None) -> None:
+    def write(self, records: Sequence[SinkRecord], progress: Progress | None = None) -> None:
         """Write records, all in one transaction.
 
         Args:
             records: the records, in order.
-            before: is called in the transaction before anything is written.
+            progress: is kept in the transaction, if there is any.
 
         Raises:
             DataError: a record cannot be written and must not be left out; nothing was written.
@@ -56,19 +69,19 @@ class Writer:
             sqlalchemy.exc.SQLAlchemyError: the database refuses for another reason; nothing was written.
         """
         try:
-            self._write_planned(records, before)
+            self._write_planned(records, progress)
         except DBAPIError as error:
             if is_transient(error) or is_about_data(error):
                 raise
             # A table may not be what it was when it was looked up.
             self.forget()
-            self._write_planned(records, before)
+            self._write_planned(records, progress)
 
-    def _write_planned(self, records: Sequence[SinkRecord], before: Callable[[Connection], None] | None) -> None:
+    def _write_planned(self, records: Sequence[SinkRecord], progress: Progress | None) -> None:
         runs, unplanned = self._runs(records)
         if not unplanned:
             try:
-                with self._transaction(before) as connection:
+                with self._transaction(progress) as connection:
                     self._apply(connection, runs)
                 return
             except DataError:
@@ -77,19 +90,21 @@ class Writer:
                 if not is_about_data(error):
                     raise
         planned = [(plan, record) for plan, of_plan in runs for record in of_plan]
-        with self._transaction(before) as connection:
+        with self._transaction(progress) as connection:
             found = self._write_good(connection, planned)
             for record, reason in [*unplanned, *found]:
                 self._report(record, reason)
 
     @contextmanager
-    def _transaction(self, before: Callable[[Connection], None] | None) -> Iterator[Connection]:
+    def _transaction(self, progress: Progress | None) -> Iterator[Connection]:
         with self._engine.connect() as unmarked:
             connection = unmarked.execution_options(ottla_writes=True)
             with connection.begin():
-                if before is not None:
-                    before(connection)
+                if progress is not None:
+                    progress.move(connection)
                 yield connection
+                if progress is not None:
+                    progress.settle_reports()
 
     def _runs(self, records: Sequence[SinkRecord]) -> tuple[list[Run], list[BadRecord]]:
         """Return records with their plans, and those for which there is none."""

@@ -170,6 +170,9 @@ class SinkTaskActions(Protocol):
     def report(self, record: SinkRecord, error: Exception) -> None:
         """Go by the rules for errors."""
 
+    def settle_reports(self) -> None:
+        """Wait until all dead letters have arrived."""
+
 
 class RunningSinkTaskContext(_RunningTaskContext, SinkTaskContext):
     """A sink task's."""
@@ -212,3 +215,7 @@ class RunningSinkTaskContext(_RunningTaskContext, SinkTaskContext):
     def report(self, record: SinkRecord, error: Exception) -> None:
         """Report a record that the target refuses."""
         self._actions.report(record, error)
+
+    def settle_reports(self) -> None:
+        """Return when no record that was left out can get lost any more."""
+        self._actions.settle_reports()

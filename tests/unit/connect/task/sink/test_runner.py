@@ -13,8 +13,9 @@ from ottla_connect.task.measures import TaskMeasures
 from ottla_connect.task.pipeline.dead_letters import DeadLettersLost
 from ottla_connect.task.pipeline.error_handler import ToleranceExceeded
 from ottla_connect.task.sink.actions import SinkSettings
-from ottla_connect.task.sink.runner import SinkRunner
+from ottla_connect.task.sink.runner import ReportsNotSettled, SinkRunner
 from ottla_connect.task.sink.subscription import Subscription
+from ottla_sdk import ConnectError, DataError
 from ottla_sdk.kafka.hung_consumers import ConsumerWatch
 
 P0 = KafkaTopicPartition("t", 0)
@@ -247,6 +248,32 @@ def test_nothing_is_committed_where_a_dead_letter_is_lost_also_of_those_that_pre
     with pytest.raises(DeadLettersLost):
         runner.run()
     assert consumer.events == ["pre_commit", "flush dead letters", "close"]
+
+
+@pytest.mark.parametrize("swallowed", [(), ConnectError], ids=["let pass", "swallowed"])
+@pytest.mark.parametrize("settles_in", ["put", "pre_commit"])
+def test_a_task_that_settles_its_reports_fails_where_a_dead_letter_is_lost(swallowed, settles_in):
+    """It is told before it moves offsets of its own, and not in the words that are about a single record."""
+    told = []
+
+    def settle(runner):
+        with suppress(swallowed):
+            try:
+                runner.settle_reports()
+            except ConnectError as error:
+                told.append(error)
+                raise
+
+    consumer = ScriptedConsumer([assigned_with(5, 6), lambda consumer: [message(7)]])
+    calls = {"put": nothing, "pre_commit": nothing, settles_in: settle}
+    task = CollectingTask(calls["put"], calls["pre_commit"])
+    standings = [*[WantedState.WORKING] * 2, WantedState.STOPPING]
+    runner = runner_of(task, consumer, standings, dead_letters=LostDeadLetters(consumer.events))
+    with pytest.raises(DeadLettersLost):
+        runner.run()
+    assert consumer.commits == []
+    assert isinstance(told[0], ReportsNotSettled)
+    assert not isinstance(told[0], DataError)
 
 
 def report_and_go_on(runner):

@@ -7,7 +7,8 @@ reach the machine as well. The rules are there (`state_machine.py`); nothing is 
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, assert_never
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
@@ -16,7 +17,7 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 from ottla_connect.task.control import Control, WantedState
 from ottla_connect.task.health import Health
 from ottla_connect.task.measures import TaskMeasures
-from ottla_connect.task.pipeline.dead_letters import DeadLetters
+from ottla_connect.task.pipeline.dead_letters import DeadLetters, DeadLettersLost
 from ottla_connect.task.pipeline.error_handler import ErrorHandler, Failure, Interrupted, ToleranceExceeded
 from ottla_connect.task.pipeline.errors import Stage
 from ottla_connect.task.sink.actions import (
@@ -57,12 +58,16 @@ from ottla_connect.task.sink.state_machine import SinkStateMachine
 from ottla_connect.task.sink.subscription import Subscription
 from ottla_connect.task.sink.topic_check import topics_of
 from ottla_connect.task.sink.topic_ids import Question, TopicIds
-from ottla_sdk import RetriableError, SinkRecord, SinkTask, TopicPartition
+from ottla_sdk import ConnectError, RetriableError, SinkRecord, SinkTask, TopicPartition
 from ottla_sdk.kafka.hung_consumers import ConsumerWatch
 
 LAG_INTERVAL_S = 5.0
 
 log = logging.getLogger(__name__)
+
+
+class ReportsNotSettled(ConnectError):
+    """A dead letter was not taken. No `DataError`, which a plugin may take for one about a record of its own."""
 
 
 class SinkRunner:
@@ -174,6 +179,26 @@ class SinkRunner:
         except ToleranceExceeded as exceeded:
             self._report_error = exceeded  # a task that swallows it must not go on as if nothing was
             raise
+
+    def settle_reports(self) -> None:
+        """Wait until all dead letters have arrived."""
+        try:
+            self._flush_dead_letters()
+        except DeadLettersLost as lost:
+            self._report_error = lost  # likewise; and it is what the task fails with
+            raise ReportsNotSettled(str(lost)) from lost
+
+    def _flush_dead_letters(self) -> None:
+        if self._dead_letters is not None:
+            self._dead_letters.flush(self._settings.flush_timeout_s)
+
+    @contextmanager
+    def _reports_first(self) -> Iterator[None]:
+        """Call the task; what has become of its reports counts before what it makes of that."""
+        try:
+            yield
+        finally:
+            self._raise_report_error()
 
     def _raise_report_error(self) -> None:
         if self._report_error is not None:
@@ -331,8 +356,8 @@ class SinkRunner:
         began_s = time.monotonic()
         self._health.begins()
         try:
-            self._task.put(records)
-            self._raise_report_error()
+            with self._reports_first():
+                self._task.put(records)
         except RetriableError as error:
             self._carry_out(self._machine.put_failed(records, str(error), self._now()))
             return
@@ -347,7 +372,8 @@ class SinkRunner:
 
     def _pre_commit(self, action: PreCommit) -> None:
         try:
-            allowed = self._task.pre_commit(action.offered)
+            with self._reports_first():
+                allowed = self._task.pre_commit(action.offered)
         except RetriableError as error:
             self._measures.commit_failures += 1
             log.warning("cannot make records safe now, which come again from the last commit on: %s", error)
@@ -357,8 +383,7 @@ class SinkRunner:
 
     def _settle_reports(self, action: SettleReports) -> None:
         self._raise_report_error()
-        if self._dead_letters is not None:
-            self._dead_letters.flush(self._settings.flush_timeout_s)
+        self._flush_dead_letters()
         self._carry_out(self._machine.reports_settled(action, self._now()))
 
     def _commit(self, action: CommitOffsets) -> None:
