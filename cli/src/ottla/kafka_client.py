@@ -14,6 +14,7 @@ import typer
 
 from ottla.output import note
 from ottla.profiles.profile_choice import client_settings, typed_settings
+from ottla.typed_secrets import warn_of_secrets
 from ottla_operations.errors import OperationError, UsageProblem
 from ottla_operations.kafka_access import CLIENT_ID, check_reachable, checked_admin_client, plain_errors, topics_of
 from ottla_sdk.kafka.hung_consumers import close_within
@@ -40,6 +41,7 @@ ClientProperties = Annotated[
         "--property",
         "-X",
         metavar="KEY=VALUE",
+        callback=warn_of_secrets,
         help="Setting of librdkafka or a Java client, such as security.protocol=ssl; repeatable.",
     ),
 ]

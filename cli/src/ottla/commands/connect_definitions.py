@@ -20,6 +20,7 @@ from ottla.connect.connector_files import (
 from ottla.kafka_client import Json, parse_assignments
 from ottla.output import note, print_json, print_table
 from ottla.sequential_actions import do_each
+from ottla.typed_secrets import warn_of_kept_secrets
 from ottla_operations.errors import OperationError, UsageProblem
 from ottla_operations.quantities import counted
 from ottla_operations.url_redaction import without_login
@@ -34,7 +35,13 @@ Files = Annotated[
 Name = Annotated[str | None, typer.Option("--name", help="The connector's name, instead of the file's.")]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--config", "-c", metavar="KEY=VALUE", help="A setting, instead of the file's; repeatable."),
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="KEY=VALUE",
+        callback=warn_of_kept_secrets,
+        help="A setting, instead of the file's; repeatable.",
+    ),
 ]
 ConnectorNames = Annotated[
     list[str], typer.Argument(metavar="NAME", autocompletion=completion.connectors, help="One or more connectors.")
@@ -137,7 +144,14 @@ def config(
     *,
     name: Annotated[str, typer.Argument(metavar="NAME", autocompletion=completion.connectors, help="The connector.")],
     assignments: Annotated[
-        list[str] | None, typer.Option("--set", "-c", metavar="KEY=VALUE", help="A new value; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--set",
+            "-c",
+            metavar="KEY=VALUE",
+            callback=warn_of_kept_secrets,
+            help="A new value; repeatable.",
+        ),
     ] = None,
     removed: Annotated[
         list[str] | None, typer.Option("--unset", metavar="KEY", help="A setting to remove; repeatable.")

@@ -11,6 +11,7 @@ from ottla.mirror.mirror_client import URL_DEFAULT, FlowNames, MirrorUrl
 from ottla.mirror.rate import in_words, parse_rate
 from ottla.output import note, print_json
 from ottla.sequential_actions import do_each
+from ottla.typed_secrets import warn_of_kept_secrets
 from ottla_operations.errors import UsageProblem
 from ottla_operations.url_redaction import without_login
 from ottla_operations.workers.mirror_client import MirrorClient, aliases_of, flow_path
@@ -33,6 +34,7 @@ def create(
             "--source-property",
             "--source-X",
             metavar="KEY=VALUE",
+            callback=warn_of_kept_secrets,
             help="Client setting for the source, kept by the workers: secrets as ${provider:path:key}; repeatable.",
         ),
     ] = None,

@@ -12,6 +12,7 @@ from ottla.profiles.profile import BadProfile, Profile, check, check_name
 from ottla.profiles.profile_choice import profile_named
 from ottla.profiles.profile_store import Profiles, profiles_file, read_profiles, write_profiles
 from ottla.registry_url import registry_url
+from ottla.typed_secrets import warn_of_secrets
 from ottla_operations.errors import OperationError, UsageProblem
 from ottla_sdk.kafka.secret_settings import is_secret_setting
 
@@ -37,7 +38,10 @@ def create(
     registry_properties: Annotated[
         list[str] | None,
         typer.Option(
-            "--registry-property", metavar="KEY=VALUE", help="Setting of the registry's client; repeatable."
+            "--registry-property",
+            metavar="KEY=VALUE",
+            callback=warn_of_secrets,
+            help="Setting of the registry's client; repeatable.",
         ),
     ] = None,
     use: Annotated[bool, typer.Option("--use", help="And use it from now on.")] = False,

@@ -8,6 +8,7 @@ import typer
 from ottla.kafka_client import parse_assignments
 from ottla.profiles.profile_choice import VARIABLES, registry_settings, typed_settings
 from ottla.registry_url import registry_url
+from ottla.typed_secrets import warn_of_secrets
 from ottla_operations.errors import UsageProblem
 from ottla_operations.records.field_codec import OF_REGISTRY, FieldCodec, FieldFormat, plain_codec
 
@@ -37,6 +38,7 @@ RegistryProperties = Annotated[
     typer.Option(
         "--registry-property",
         metavar="KEY=VALUE",
+        callback=warn_of_secrets,
         help="Setting of the registry's client, such as 'basic.auth.user.info=${env:LOGIN}'; repeatable.",
     ),
 ]

@@ -8,6 +8,7 @@ import typer
 from ottla import completion
 from ottla.kafka_client import client_config
 from ottla.profiles.profile_choice import profile_named, resolved_settings
+from ottla.typed_secrets import warn_of_secrets
 from ottla_operations.errors import UsageProblem
 from ottla_operations.kafka_access import check_reachable, check_settings
 
@@ -30,6 +31,7 @@ SourceProperties = Annotated[
         "--source-property",
         "--source-X",
         metavar="KEY=VALUE",
+        callback=warn_of_secrets,
         help="As --property, for the source cluster; repeatable.",
     ),
 ]

@@ -10,6 +10,7 @@ import typer
 from ottla.kafka_client import client_config, parse_assignments
 from ottla.mirror.duration_text import duration_text
 from ottla.output import progress_bar
+from ottla.typed_secrets import warn_of_kept_secrets
 from ottla_operations.errors import OperationError, UsageProblem
 from ottla_operations.kafka_access import check_reachable
 from ottla_operations.links.link_standing import WORKING, fails, status_of_links
@@ -47,6 +48,7 @@ LinkSourceProperties = Annotated[
         "--source-property",
         "--source-X",
         metavar="KEY=VALUE",
+        callback=warn_of_kept_secrets,
         help="Client setting for the source, kept in the cluster: secrets as ${provider:path:key}, which brokers "
         "look up by their config.providers; repeatable.",
     ),

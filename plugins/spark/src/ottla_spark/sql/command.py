@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ottla_sdk.kafka.typed_secrets import warning_of_secrets
 from ottla_spark.cluster.session_folder import session_folder
 from ottla_spark.sql.invocation import Connections, Invocation
 from ottla_spark.sql.result_format import ResultFormat
@@ -39,6 +40,17 @@ STANDARD_INPUT = "-"
 EXIT_BY_SIGNAL = 128
 EXIT_INTERRUPTED = EXIT_BY_SIGNAL + signal.SIGINT
 SECONDS_PER_MINUTE = 60
+
+
+def _warn_of_secrets(
+    context: typer.Context, option: typer.CallbackParam, assignments: list[str] | None
+) -> list[str] | None:
+    """Warn of secrets that are typed as they are; return what was typed."""
+    said = warning_of_secrets(option.opts[0], assignments or ())
+    if said is not None and not context.resilient_parsing:  # a completion must print nothing
+        note(f"ottla: warning: {said}")
+    return assignments
+
 
 Statements = Annotated[
     str | None, typer.Option("--execute", "-e", metavar="SQL", help="Carry out these statements, and end.")
@@ -72,6 +84,7 @@ ClientProperties = Annotated[
         "--property",
         "-X",
         metavar="KEY=VALUE",
+        callback=_warn_of_secrets,
         help="Setting of librdkafka or a Java client, such as security.protocol=ssl; repeatable.",
     ),
 ]
