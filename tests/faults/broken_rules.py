@@ -270,6 +270,22 @@ def one_acknowledgement_before_the_write() -> None:
     replace_rule(Partition, "append", append_mostly)
 
 
+def rights_last_for_ever() -> None:
+    """A broker goes on to allow what it has allowed once, whatever the access control lists say by then."""
+    from ottla_broker.client_plugins.standard_authorizer import StandardAuthorizer  # noqa: PLC0415 - only for the broker
+    from ottla_sdk.broker import AccessRequest  # noqa: PLC0415
+
+    authorize = StandardAuthorizer.authorize
+    allowed: set[AccessRequest] = set()
+
+    def authorize_once(self: StandardAuthorizer, request: AccessRequest) -> bool:
+        if authorize(self, request):
+            allowed.add(request)
+        return request in allowed
+
+    replace_rule(StandardAuthorizer, "authorize", authorize_once)
+
+
 RULES: dict[str, Callable[[], None]] = {
     "high-watermark-ignores-the-isr": high_watermark_ignores_the_isr,
     "no-truncation": no_truncation,
@@ -286,6 +302,7 @@ RULES: dict[str, Callable[[], None]] = {
     "garbage-ends-the-process": garbage_ends_the_process,
     "bad-requests-hold-up-the-loop": bad_requests_hold_up_the_loop,
     "one-acknowledgement-before-the-write": one_acknowledgement_before_the_write,
+    "rights-last-for-ever": rights_last_for_ever,
     **MIRROR_RULES,
     **TRANSACTION_RULES,
 }

@@ -18,6 +18,8 @@ from typing import Self
 
 from ottla.local.etcd_binary import find_etcd
 from tests.faults import faulty_disk
+from tests.faults.access.rights import Rights
+from tests.faults.access.secured_clients import SecuredClients
 from tests.faults.cluster_process import ClusterProcess, look_at, wait_until_ready
 from tests.faults.fault import BROKER, CONTROLLER, COORDINATOR, ETCD, Members, id_of, role_of
 from tests.faults.inner_security import InnerSecurity
@@ -65,6 +67,7 @@ class ClusterSettings:
         watched: whether brokers note how long their event loops were held up.
         secure: whether processes, and brokers among each other, show certificates, and etcd knows them as its users.
         mirror_workers: the mirror workers that have certificates of the cluster, if it is secure.
+        rights: the users of the load, and what each may do in a secure cluster; nobody else may do anything there.
     """
 
     lease_ttl_ms: int = LEASE_TTL_MS
@@ -77,6 +80,7 @@ class ClusterSettings:
     watched: bool = False
     secure: bool = False
     mirror_workers: Sequence[str] = ()
+    rights: Rights = field(default_factory=dict)
 
 
 class Cluster:
@@ -86,6 +90,7 @@ class Cluster:
         processes: by name, in the order of their start.
         bootstrap: the addresses of all brokers.
         security: the certificates, if it is secure.
+        clients: the users of the load, if it is secure.
     """
 
     def __init__(self, directory: Path, network: Network, members: Members, settings: ClusterSettings):
@@ -98,6 +103,11 @@ class Cluster:
         self.security = (
             InnerSecurity(directory, CLUSTER_NAME, members, network, settings.mirror_workers)
             if settings.secure
+            else None
+        )
+        self.clients = (
+            SecuredClients(directory, members, network, settings.rights, self.security.authority)
+            if self.security is not None
             else None
         )
         self._scheme = "https" if settings.secure else "http"
@@ -164,6 +174,11 @@ class Cluster:
         """Processes that ended by themselves."""
         for process in self.processes.values():
             yield from process.problems
+
+    @property
+    def load_bootstrap(self) -> str:
+        """The addresses of all brokers for the load."""
+        return self.bootstrap if self.clients is None else self.clients.bootstrap
 
     def kafka_address(self, broker: str) -> tuple[str, int]:
         """Where a broker listens for clients."""
@@ -296,8 +311,13 @@ class Cluster:
             }
             if self.security is not None:
                 properties |= self.security.listener_properties(name, properties["listeners"], address)
+            if self.clients is not None:
+                workers = self._settings.mirror_workers
+                properties |= self.clients.broker_properties(properties["listeners"], address, workers)
         if self.security is not None:
             properties |= self.security.process_properties(name)
+        if role == CONTROLLER and self.clients is not None:
+            properties |= self.clients.controller_properties()
         if role == CONTROLLER:
             properties["min.insync.replicas"] = BROKER_PROPERTIES["min.insync.replicas"]
         properties |= self._settings.services.get(role, {})

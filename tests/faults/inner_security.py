@@ -1,8 +1,8 @@
 """Certificates between the processes of a trial's cluster, and users in its etcd; for `--secure`.
 
-The programs of the load keep to a listener without TLS. Brokers fetch from each other by another one, with
-certificates; mirror workers, and brokers of another cluster that follow this one, come by it as well. Certificates
-begin long before the trial, as clocks are set wrong in it.
+The programs of the load have a listener of their own (`access/secured_clients.py`). Brokers fetch from each other by
+one with certificates; mirror workers, and brokers of another cluster that follow this one, come by it as well.
+Certificates begin long before the trial, as clocks are set wrong in it.
 """
 
 import ssl
@@ -55,6 +55,11 @@ class InnerSecurity:
             valid=VALID,
             authority_valid=VALID,
         )
+
+    @property
+    def authority(self) -> Path:
+        """The certificate by which clients know brokers."""
+        return Path(self._file(ADMIN, CA))
 
     def process_properties(self, name: str) -> dict[str, str]:
         """Settings of a process towards others and etcd."""

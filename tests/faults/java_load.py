@@ -6,15 +6,18 @@ they were the notes of our own programs.
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.faults.access.secured_clients import SecuredClients
 from tests.faults.history import ACKNOWLEDGED, FAILED, FROM_BEGINNING, SEEN, line
 from tests.faults.topics import JAVA_TOPIC
 from tests.support.reference.kafka_jars import java_command
 
 PRODUCER, CONSUMER = "java-producer", "java-consumer"
+GROUP = "java"
+SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 RECORDS_PER_SECOND = 50
 KEYS = 12
 STOPPED_BY_SIGTERM = 143
@@ -34,21 +37,26 @@ PRODUCER_CONFIG = {
 CONSUMER_CONFIG = {**COMMON, "default.api.timeout.ms": "60000", "check.crcs": "true"}
 
 
-def commands(directory: Path, bootstrap: str) -> dict[str, list[str]]:
-    """What runs the programs, by their names."""
+def commands(directory: Path, bootstrap: str, clients: SecuredClients | None = None) -> dict[str, list[str]]:
+    """What runs the programs, by their names, as whom they log in if there are users."""
+
+    def config(name: str, settings: dict[str, str]) -> str:
+        login = {} if clients is None else _login(clients.access_of(name).settings)
+        return str(_config(directory / f"{name}.properties", settings | login))
+
     where = ["--bootstrap-server", bootstrap, "--topic", JAVA_TOPIC.name]
     return {
         PRODUCER: java_command(
             "org.apache.kafka.tools.VerifiableProducer",
             *where,
             *("--throughput", str(RECORDS_PER_SECOND), "--repeating-keys", str(KEYS), "--acks", "-1"),
-            *("--command-config", str(_config(directory / f"{PRODUCER}.properties", PRODUCER_CONFIG))),
+            *("--command-config", config(PRODUCER, PRODUCER_CONFIG)),
         ),
         CONSUMER: java_command(
             "org.apache.kafka.tools.VerifiableConsumer",
             *where,
-            *("--group-id", "java", "--reset-policy", "earliest", "--verbose"),
-            *("--command-config", str(_config(directory / f"{CONSUMER}.properties", CONSUMER_CONFIG))),
+            *("--group-id", GROUP, "--reset-policy", "earliest", "--verbose"),
+            *("--command-config", config(CONSUMER, CONSUMER_CONFIG)),
         ),
     }
 
@@ -80,6 +88,18 @@ def _events(printed: Iterable[str]) -> Iterator[dict[str, Any]]:
     for text in printed:
         if text.startswith("{") and text.endswith("}\n"):
             yield json.loads(text)
+
+
+def _login(settings: Mapping[str, str]) -> dict[str, str]:
+    """librdkafka's settings of a login in the words of Kafka's own clients."""
+    user, password = settings["sasl.username"], settings["sasl.password"]
+    return {
+        "security.protocol": settings["security.protocol"].upper(),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": settings["ssl.ca.location"],
+        "sasl.mechanism": settings["sasl.mechanism"],
+        "sasl.jaas.config": f'{SCRAM_MODULE} required username="{user}" password="{password}";',
+    }
 
 
 def _config(path: Path, config: dict[str, str]) -> Path:

@@ -6,21 +6,27 @@ links between them and the cluster.
 
 import json
 import os
+import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from ottla_core.acls import AclBinding
 from tests.faults import java_load
+from tests.faults.access.rights import Rights, may_read, may_write
+from tests.faults.access.secured_clients import SecuredClients
 from tests.faults.cluster import python_environment
 from tests.faults.committed_offsets import CommitEvent, CommitPlace
 from tests.faults.fault import CLIENTS
 from tests.faults.history import ProducerHistory, ReaderHistory
 from tests.faults.network import Network
-from tests.faults.topics import GROUP_LOAD_TOPIC, LOAD_TOPICS, PARTITIONS, UNSURE_TOPIC, Keeps, names_of
+from tests.faults.topics import GROUP_LOAD_TOPIC, JAVA_TOPIC, LOAD_TOPICS, PARTITIONS, UNSURE_TOPIC, Keeps, names_of
 from tests.support.child_process import ChildProcess
+from tests.support.groups.group_load import GROUP_PREFIX
 
 PRODUCERS = 3
 CARELESS = "careless-producer"
@@ -29,15 +35,31 @@ READERS: dict[str, str | None] = {"reader": None, "reader-in-rack-b": "b"}
 READER_CRASHES_MAX = 5
 """In a trial: librdkafka (2.16) has crashed in an hour of this. The reader begins anew, and sees everything again."""
 STOP_DEADLINE_S = 150.0
+GROUPS = "groups"
+REFUSED = re.compile(
+    r"AUTHORIZATION_FAILED|_AUTHENTICATION\b|AuthorizationException|AuthenticationException"
+    r"|authori[sz]ation failed|authentication (?:error|failed|failure)(?!.*Local: (?:Broker transport|Timed out))",
+    re.IGNORECASE,
+)
+"""In librdkafka's words, those of Kafka's own clients, and ours. A login whose connection breaks is not refused."""
+REFUSALS_SHOWN_MAX = 3
 JAVA_CODE = java_load.STOPPED_BY_SIGTERM
 
 
 class LoadPrograms:
     """Programs that note what happens; leaving it kills those that still run."""
 
-    def __init__(self, directory: Path, network: Network) -> None:
+    def __init__(self, directory: Path, network: Network, clients: SecuredClients | None = None) -> None:
+        """See the class.
+
+        Args:
+            directory: where they note it.
+            network: in which they have a part of their own.
+            clients: the users as whom they log in, each by its own name; None where nobody logs in.
+        """
         self._directory = directory
         self._network = network
+        self._clients = clients
         self._readers: dict[str, ChildProcess] = {}
         self._reader_crashes = 0
         directory.mkdir(parents=True, exist_ok=True)
@@ -80,10 +102,16 @@ class LoadPrograms:
     def _notes_of(self, name: str) -> Path:
         return self._directory / f"{name}.notes"
 
-    def _program(self, program: str, name: str, arguments: Sequence[str]) -> ChildProcess:
+    def _program(
+        self, program: str, name: str, arguments: Sequence[str], *, clients: SecuredClients | None = None
+    ) -> ChildProcess:
+        """A program that logs in by its name, as a user of the load's cluster or of another one."""
         notes = self._notes_of(name)
         notes.touch()
-        command = [sys.executable, "-m", f"tests.faults.load_programs.{program}", *arguments, "--notes", str(notes)]
+        users = clients or self._clients
+        access = [] if users is None else ["--access", str(users.file_of(name))]
+        module = f"tests.faults.load_programs.{program}"
+        command = [sys.executable, "-m", module, *arguments, *access, "--notes", str(notes)]
         return ChildProcess(
             name,
             self._network.inside(CLIENTS, command),
@@ -91,9 +119,41 @@ class LoadPrograms:
             env=python_environment(),
         )
 
+    def refusals(self) -> list[str]:
+        """What programs were refused, though each has the rights that it needs."""
+        return [
+            f"{file.stem} was refused what it may do: {line.strip()[:300]}"
+            for file in sorted((*self._directory.glob("*.notes"), *self._directory.glob("*.log")))
+            for line in refused_lines(file.read_text(errors="replace"))
+        ]
+
     def _kill(self) -> None:
         for program in self._programs:
             program.kill()
+
+
+def load_rights() -> Rights:
+    """What each program of a `Load` may do, and its part of Kafka's clients."""
+    topics = [topic.name for topic in LOAD_TOPICS]
+    return {
+        **{name: may_write(name, topics) for name in (f"producer-{number}" for number in range(PRODUCERS))},
+        CARELESS: may_write(CARELESS, [UNSURE_TOPIC.name]),
+        **{name: may_read(name, topics) for name in READERS},
+        GROUPS: rights_of_groups(),
+        java_load.PRODUCER: may_write(java_load.PRODUCER, [JAVA_TOPIC.name]),
+        java_load.CONSUMER: may_read(java_load.CONSUMER, [JAVA_TOPIC.name], group=java_load.GROUP),
+    }
+
+
+def rights_of_groups() -> list[AclBinding]:
+    """What the members of groups may do, who also write what they read."""
+    topics = [GROUP_LOAD_TOPIC]
+    return [*may_write(GROUPS, topics), *may_read(GROUPS, topics, group=GROUP_PREFIX, prefixed=True)]
+
+
+def refused_lines(text: str) -> Iterator[str]:
+    """The first lines of a program's notes or log that tell of a refused login or right. Pure."""
+    return islice((line for line in text.splitlines() if REFUSED.search(line)), REFUSALS_SHOWN_MAX)
 
 
 class Load(LoadPrograms):
@@ -108,8 +168,9 @@ class Load(LoadPrograms):
         groups: bool,
         java: bool,
         seed: int,
+        clients: SecuredClients | None = None,
     ):
-        super().__init__(directory, network)
+        super().__init__(directory, network, clients)
         topics = [topic.name for topic in LOAD_TOPICS]
         where = ["--bootstrap", bootstrap]
         self._producers = {
@@ -147,12 +208,12 @@ class Load(LoadPrograms):
             name: ChildProcess(
                 name, network.inside(CLIENTS, command), log=directory / f"{name}.log", env=python_environment()
             )
-            for name, command in (java_load.commands(directory, bootstrap) if java else {}).items()
+            for name, command in (java_load.commands(directory, bootstrap, clients) if java else {}).items()
         }
         self._groups = None
         if groups:
             self._groups = self._program(
-                "group_members", "groups", [*where, "--topic", GROUP_LOAD_TOPIC, "--partitions", str(PARTITIONS)]
+                "group_members", GROUPS, [*where, "--topic", GROUP_LOAD_TOPIC, "--partitions", str(PARTITIONS)]
             )
 
     def produced(self) -> ProducerHistory:

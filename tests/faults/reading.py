@@ -4,6 +4,8 @@ import zlib
 
 from confluent_kafka import KafkaError, Message
 
+from tests.faults.access.client_access import NOBODY, ClientAccess
+from tests.faults.access.rights import GROUP_OF_READERS
 from tests.faults.history import Content
 
 LOST_POSITION = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE})
@@ -19,12 +21,12 @@ def content_of(message: Message) -> Content:
     return Content(key.decode(), int(number), zlib.crc32(value))
 
 
-def settings_of_reader(bootstrap: str, name: str) -> dict[str, str | int | bool]:
+def settings_of_reader(bootstrap: str, name: str, access: ClientAccess = NOBODY) -> dict[str, str | int | bool]:
     """Settings of a consumer without a group that must never be given a wrong offset silently."""
     return {
         "bootstrap.servers": bootstrap,
         "client.id": name,
-        "group.id": "not-used",
+        "group.id": GROUP_OF_READERS,
         "enable.auto.commit": False,
         "enable.partition.eof": True,
         "auto.offset.reset": "error",
@@ -40,4 +42,5 @@ def settings_of_reader(bootstrap: str, name: str) -> dict[str, str | int | bool]
         "topic.metadata.refresh.interval.ms": 2000,
         "topic.metadata.refresh.fast.interval.ms": 100,
         "log_level": 3,
+        **access.settings,
     }

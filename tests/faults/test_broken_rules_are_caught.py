@@ -222,6 +222,17 @@ def test_an_acknowledgement_before_the_write_is_noticed_while_nobody_else_leads(
     )
 
 
+def test_a_right_that_outlasts_its_entry_is_noticed(tmp_path: Path) -> None:
+    broken = {BROKER: program("rights-last-for-ever", *PROGRAMS[BROKER])}
+    assert is_noticed(
+        tmp_path,
+        nothing_but_load(MEMBERS),
+        lambda problem: "was granted" in problem and problem.endswith("has no right"),
+        programs=broken,
+        secure=True,
+    )
+
+
 @pytest.mark.parametrize(
     "schedule",
     [

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 
+from tests.faults.access.access_operators import access_operators_of
 from tests.faults.checker import FinalContents, count_sent_again, lost_records, problems_of
 from tests.faults.cluster import DISK_BYTES_MIN, Cluster, ClusterSettings
 from tests.faults.cluster_files import (
@@ -31,7 +32,7 @@ from tests.faults.fault import BROKER, CLIENTS, DISK_FAULTS, Kind, Members, id_o
 from tests.faults.history import ProducerHistory, ReaderHistory
 from tests.faults.hostility import HostileClients
 from tests.faults.injection import Injector, possible_kinds
-from tests.faults.load import Load
+from tests.faults.load import Load, load_rights
 from tests.faults.network import LoopbackNetwork, Network, open_network
 from tests.faults.operation_schedule import Operated
 from tests.faults.operators import Operators
@@ -114,6 +115,7 @@ def run_trial(plan: TrialPlan) -> Outcome:
             faulty_disks=frozenset().union(*map(schedule.targets_of, DISK_FAULTS)),
             watched=True,
             secure=plan.secure,
+            rights=load_rights(),
         )
         cluster = closing.enter_context(Cluster(plan.directory, network, members, settings))
         outcome = Outcome(plan.seed, schedule, plan.directory, command_of(plan))
@@ -153,6 +155,7 @@ class _Trial:
         self._story = plan.directory / "story.txt"
         addresses = {id_of(name): cluster.kafka_address(name) for name in cluster.members.of(BROKER)}
         self._operators = Operators(addresses, seed=plan.seed, factor=plan.factor)
+        self._access = access_operators_of(cluster, seed=plan.seed)
         self._hostile = HostileClients(plan.directory / "load", network, cluster.bootstrap, seed=plan.seed)
 
     def run(self) -> None:
@@ -160,6 +163,7 @@ class _Trial:
         self._cluster.start()
         self._view.create_topics(self._topics, factor=self._plan.factor)
         assert not (missing := self._view.wait_in_sync(within_s=CREATE_DEADLINE_S)), missing
+        self._access.prepare()
         try:
             with self._load() as load:
                 eventually(
@@ -168,6 +172,7 @@ class _Trial:
                     within_s=CREATE_DEADLINE_S,
                 )
                 self._tell("faults")
+                self._access.begin()
                 injector = Injector(self._cluster, self._network, self._operators, self._hostile, self._tell)
                 injector.carry_out(self._outcome.schedule, load.check)
                 self._tell("healing")
@@ -176,6 +181,7 @@ class _Trial:
         finally:
             self._hostile.close()
             self._operators.close()
+            self._access.close()
         self._tell("comparing replicas")
         partitions = self._view.settled()
         self._outcome.problems += self._topic_problems({topic for topic, _ in partitions})
@@ -191,16 +197,17 @@ class _Trial:
     @property
     def _topics(self) -> list[LoadTopic]:
         groups = [LoadTopic(GROUP_LOAD_TOPIC, Keeps.EVERYTHING, {})] if self._plan.groups else []
-        return [*ALL_TOPICS, *groups]
+        return [*ALL_TOPICS, *groups, *self._access.topics]
 
     def _load(self) -> Load:
         return Load(
             self._plan.directory / "load",
             self._network,
-            self._cluster.bootstrap,
+            self._cluster.load_bootstrap,
             groups=self._plan.groups,
             java=self._plan.java,
             seed=self._plan.seed,
+            clients=self._cluster.clients,
         )
 
     def _heal(self, load: Load) -> Noted:
@@ -211,6 +218,7 @@ class _Trial:
         self._outcome.problems += [f"not in sync {IN_SYNC_DEADLINE_S:g} s after healing: {each}" for each in missing]
         self._operators.look()
         self._outcome.problems += self._operators.problems
+        self._outcome.problems += self._access.finish(self._view)
         self._tell("stopping the load")
         before = load.produced().acknowledged_count
         eventually(
@@ -222,7 +230,7 @@ class _Trial:
         final = self._view.read_everything(WRITTEN_TOPICS)
         load.stop_readers()
         group_problems, committed = self._stop_groups(load)
-        self._outcome.problems += group_problems
+        self._outcome.problems += [*group_problems, *load.refusals()]
         return Noted(load.produced(), load.seen(), final, committed)
 
     def _topic_problems(self, found: set[str]) -> Iterator[str]:
@@ -272,6 +280,7 @@ class _Trial:
             "partitions with acks=1 and one leader": len(steadily_led),
             "ms of the longest delay": round(1000 * max(map(cluster.longest_delay_s, cluster.members.of(BROKER)))),
             **{f"operators: {what}": count for what, count in sorted(self._operators.counts.items())},
+            **self._access.told_counts(),
             **{f"hostile: {what}": count for what, count in sorted(self._hostile.counts.items())},
         }
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
+from tests.faults.access.client_access import REFUSALS
 from tests.faults.history import Place
 from tests.faults.load_programs.independent_reader import cut_to_whole_lines
 from tests.faults.load_programs.transactional_writer import PASSING, PATIENCE_S, settings
@@ -46,7 +47,7 @@ class GroupCopier:
     def run(self) -> None:
         while not self.ending.is_set():
             self._watchdog.beat()
-            producer = Producer(settings(self._options.bootstrap, self._options.transactional_id))
+            producer = Producer(settings(self._options))
             try:
                 producer.init_transactions(PATIENCE_S)
             except KafkaException as error:
@@ -68,7 +69,11 @@ class GroupCopier:
         heard_s = time.monotonic()
         while not self.ending.is_set():
             self._watchdog.beat()
-            messages = [each for each in consumer.consume(RECORDS_MAX, 0.2) if each.error() is None]
+            given = consumer.consume(RECORDS_MAX, 0.2)
+            for error in filter(None, (each.error() for each in given)):
+                if error.code() in REFUSALS:
+                    self._notes.problem(self._options.name, "consume", error.name())
+            messages = [each for each in given if each.error() is None]
             if messages:
                 heard_s = time.monotonic()
                 if not self._transact(consumer, producer, messages):
@@ -128,7 +133,7 @@ class GroupCopier:
         self._notes.ended(name, why)
 
     def _consumer_settings(self) -> dict[str, str | int | bool]:
-        return settings_of_reader(self._options.bootstrap, self._options.name) | {
+        return settings_of_reader(self._options.bootstrap, self._options.name, self._options.access) | {
             "group.id": GROUP,
             "auto.offset.reset": "earliest",
             "enable.partition.eof": False,

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.faults.access.client_access import add_access
 from tests.support.groups.group_history import GroupHistory, ownership_problems
 from tests.support.groups.group_load import SESSION_TIMEOUT_S, GroupLoad
 
@@ -19,6 +20,7 @@ from tests.support.groups.group_load import SESSION_TIMEOUT_S, GroupLoad
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--bootstrap", required=True)
+    add_access(parser)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--partitions", type=int, required=True)
     parser.add_argument("--notes", type=Path, required=True)
@@ -32,7 +34,8 @@ def main() -> int:
         groups=3,
         members_per_group=2,
         # After its re-bootstrap librdkafka 2.16 sometimes asks no broker any more.
-        settings={"metadata.recovery.strategy": "none"},
+        settings={"metadata.recovery.strategy": "none", **options.access.settings},
+        connect=options.access.connect,
     )
     problems: list[str] = []
     with load:
@@ -42,6 +45,7 @@ def main() -> int:
             load.unstable(0.0)  # raises if a member has died
         except AssertionError as error:
             problems.append(f"a member of a group ended: {error}")
+    problems += [f"{count} times {name}" for name, count in sorted(load.errors.items()) if "AUTH" in name]
     problems += ownership_problems(load.history, SESSION_TIMEOUT_S)
     options.notes.write_text(json.dumps({"problems": problems, "events": list(events_of(load.history))}))
     return 0

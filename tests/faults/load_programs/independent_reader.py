@@ -16,6 +16,7 @@ from typing import TextIO
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
+from tests.faults.access.client_access import REFUSALS, add_access
 from tests.faults.history import FROM_BEGINNING, PROBLEM, SEEN, line
 from tests.faults.reading import LOST_POSITION, content_of, settings_of_reader
 
@@ -29,7 +30,7 @@ class IndependentReader:
         self._notes = notes
         self._ending = False
         self._forgetful = frozenset(options.forgetful)
-        settings = settings_of_reader(options.bootstrap, options.name)
+        settings = settings_of_reader(options.bootstrap, options.name, options.access)
         self._consumer = Consumer(settings | ({"client.rack": options.rack} if options.rack else {}))
         self._assigned = [
             TopicPartition(topic, partition, OFFSET_BEGINNING)
@@ -66,7 +67,7 @@ class IndependentReader:
             self._notes.write(line(FROM_BEGINNING, topic, partition))
             self._consumer.incremental_unassign([TopicPartition(topic, partition)])
             self._consumer.incremental_assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
-        elif error.code() == KafkaError._BAD_MSG:
+        elif error.code() == KafkaError._BAD_MSG or error.code() in REFUSALS:
             self._notes.write(line(PROBLEM, f"{topic}-{partition}", error.name(), error.str()))
 
 
@@ -80,6 +81,7 @@ def cut_to_whole_lines(notes: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--bootstrap", required=True)
+    add_access(parser)
     parser.add_argument("--topics", nargs="+", required=True)
     parser.add_argument("--forgetful", nargs="*", default=[], help="topics that delete what is old")
     parser.add_argument("--partitions", type=int, required=True)

@@ -14,6 +14,7 @@ from typing import TextIO
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
+from tests.faults.access.client_access import REFUSALS, add_access
 from tests.faults.history import FROM_BEGINNING, PROBLEM, SEEN, line
 from tests.faults.load_programs.independent_reader import cut_to_whole_lines
 from tests.faults.reading import LOST_POSITION, settings_of_reader
@@ -27,7 +28,7 @@ class IsolatedReader:
         self._notes = notes
         self._ending = False
         isolation = {"isolation.level": options.isolation}
-        self._consumer = Consumer(settings_of_reader(options.bootstrap, options.name) | isolation)
+        self._consumer = Consumer(settings_of_reader(options.bootstrap, options.name, options.access) | isolation)
         self._assigned = [
             TopicPartition(topic, partition, OFFSET_BEGINNING)
             for topic in options.topics
@@ -55,6 +56,8 @@ class IsolatedReader:
             value = message.value()
             assert isinstance(value, bytes)
             self._notes.write(line(SEEN, topic, partition, message.offset(), now_ns, read_record(value).text()))
+        elif error.code() in REFUSALS:
+            self._notes.write(line(PROBLEM, f"{topic}-{partition}", error.name(), error.str()))
         elif error.code() in LOST_POSITION:
             assert topic is not None
             assert partition is not None
@@ -67,6 +70,7 @@ class IsolatedReader:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--bootstrap", required=True)
+    add_access(parser)
     parser.add_argument("--topics", nargs="+", required=True)
     parser.add_argument("--partitions", type=int, required=True)
     parser.add_argument("--name", required=True)

@@ -17,6 +17,7 @@ from typing import TextIO
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from tests.faults.access.client_access import add_access
 from tests.faults.history import ACKNOWLEDGED, FAILED, PROBLEM, UNKNOWN_OFFSET, line
 
 DELIVERY_TIMEOUT_S = 120.0
@@ -136,6 +137,7 @@ class NumberedProducer:
                 "debug": "eos",  # the log shows why a producer began a new epoch, which may double records
                 "log_level": 7,
                 **VARIANTS[self._options.number % len(VARIANTS)],
+                **self._options.access.settings,
             }
         )
 
@@ -143,6 +145,7 @@ class NumberedProducer:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--bootstrap", required=True)
+    add_access(parser)
     parser.add_argument("--topics", nargs="+", required=True)
     parser.add_argument("--acks", default="all")
     parser.add_argument("--growing", nargs="*", default=[], help="topics that get new keys again and again")

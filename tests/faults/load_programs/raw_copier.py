@@ -34,7 +34,7 @@ class RawCopier:
         self._group = options.transactional_id
         self._notes = notes
         self._chance = random.Random(options.seed)
-        self._cluster = RoutedTransactions(options.bootstrap, self._chance)
+        self._cluster = RoutedTransactions(options.bootstrap, self._chance, options.access.connect)
         self.ending = threading.Event()
         self._instance = 0
         self._number = 0

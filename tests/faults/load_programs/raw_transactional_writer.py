@@ -44,7 +44,7 @@ class RawWriter:
         self._notes = notes
         self._chance = random.Random(options.seed)
         self._partitions = partitions_of(options)
-        self._cluster = RoutedTransactions(options.bootstrap, self._chance)
+        self._cluster = RoutedTransactions(options.bootstrap, self._chance, options.access.connect)
         self._ways = PATIENT_WAYS if options.patient else WAYS
         self.ending = ending
         self._instance = 0

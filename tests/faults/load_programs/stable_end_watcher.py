@@ -8,6 +8,7 @@ import threading
 import time
 from pathlib import Path
 
+from tests.faults.access.client_access import add_access
 from tests.faults.history import line
 from tests.faults.transactions.stable_ends import STABLE_END
 from tests.support.clients.routed_transactions import RoutedTransactions, Unanswered
@@ -18,13 +19,14 @@ PAUSE_S = 0.05
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--bootstrap", required=True)
+    add_access(parser)
     parser.add_argument("--topics", nargs="+", required=True)
     parser.add_argument("--partitions", type=int, required=True)
     parser.add_argument("--notes", type=Path, required=True)
     options = parser.parse_args()
     ending = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ending.set())
-    cluster = RoutedTransactions(options.bootstrap, random.Random(0))
+    cluster = RoutedTransactions(options.bootstrap, random.Random(0), options.access.connect)
     places = [(topic, index) for topic in options.topics for index in range(options.partitions)]
     with options.notes.open("w") as notes:
         while not ending.is_set():

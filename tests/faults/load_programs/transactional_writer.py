@@ -4,6 +4,7 @@ Most are committed, some aborted, some left to their time-out, and some taken ov
 transactional id begins while one is open, and the first one asks for its commit all the same.
 """
 
+import argparse
 import os
 import random
 import signal
@@ -61,7 +62,7 @@ class TransactionalWriter:
 
     def _begin_instance(self) -> Producer | None:
         """A new producer that has taken the id over; None if the cluster did not let it, for now."""
-        producer = Producer(settings(self._options.bootstrap, self._options.transactional_id))
+        producer = Producer(settings(self._options))
         try:
             producer.init_transactions(PATIENCE_S)
         except KafkaException as error:
@@ -171,12 +172,12 @@ class TransactionalWriter:
 PASSING = {KafkaError._TIMED_OUT, KafkaError.CONCURRENT_TRANSACTIONS}
 
 
-def settings(bootstrap: str, transactional_id: str) -> dict[str, str | int | bool]:
+def settings(options: argparse.Namespace) -> dict[str, str | int | bool]:
     """Of a transactional producer that is patient while nobody answers."""
     return {
-        "bootstrap.servers": bootstrap,
-        "client.id": transactional_id,
-        "transactional.id": transactional_id,
+        "bootstrap.servers": options.bootstrap,
+        "client.id": options.transactional_id,
+        "transactional.id": options.transactional_id,
         "transaction.timeout.ms": int(TRANSACTION_TIMEOUT_S * 1000),
         "delivery.timeout.ms": int(TRANSACTION_TIMEOUT_S * 1000),
         "request.timeout.ms": 5000,
@@ -193,6 +194,7 @@ def settings(bootstrap: str, transactional_id: str) -> dict[str, str | int | boo
         "topic.metadata.refresh.fast.interval.ms": 100,
         "debug": "eos",
         "log_level": 7,
+        **options.access.settings,
     }
 
 

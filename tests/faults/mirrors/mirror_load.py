@@ -6,8 +6,10 @@ Somebody else writes to the copies as well, so that offsets of the target are no
 import json
 from pathlib import Path
 
+from tests.faults.access.rights import Rights, may_read, may_write
+from tests.faults.cluster import Cluster
 from tests.faults.history import ProducerHistory, ReaderHistory
-from tests.faults.load import LoadPrograms, stop_programs
+from tests.faults.load import GROUPS, LoadPrograms, rights_of_groups, stop_programs
 from tests.faults.network import Network
 from tests.faults.topics import (
     COPIED_TOPICS,
@@ -25,17 +27,36 @@ PRODUCERS = 2
 RATE = 80
 STRANGER = PRODUCERS
 """The number of the producer that writes to a copy at the target."""
+STRANGERS_NAME = "stranger"
 STRANGER_RATE = 3
 SOURCE_TOPICS = (*COPIED_TOPICS, *LINKED_TOPICS)
 TARGET_TOPICS = [*(copy_name(topic.name) for topic in COPIED_TOPICS), *(topic.name for topic in LINKED_TOPICS)]
 READERS = (SOURCE, TARGET)
 
 
+def source_rights() -> Rights:
+    """What each program of the load may do at the source."""
+    names = [topic.name for topic in SOURCE_TOPICS]
+    return {
+        **{name: may_write(name, names) for name in (f"producer-{number}" for number in range(PRODUCERS))},
+        SOURCE: may_read(SOURCE, names),
+        GROUPS: rights_of_groups(),
+    }
+
+
+def target_rights() -> Rights:
+    """What each program of the load may do at the target."""
+    return {
+        STRANGERS_NAME: may_write(STRANGERS_NAME, [copy_name(COPIED_TOPICS[0].name)]),
+        TARGET: may_read(TARGET, TARGET_TOPICS),
+    }
+
+
 class MirrorLoad(LoadPrograms):
     """All programs of a trial of mirrors."""
 
-    def __init__(self, directory: Path, network: Network, *, source: str, target: str, seed: int) -> None:
-        super().__init__(directory, network)
+    def __init__(self, directory: Path, network: Network, *, source: Cluster, target: Cluster, seed: int) -> None:
+        super().__init__(directory, network, source.clients)
         names = [topic.name for topic in SOURCE_TOPICS]
         growing = [topic.name for topic in SOURCE_TOPICS if topic.keeps is Keeps.LAST_VALUES]
         forgetful = [topic.name for topic in SOURCE_TOPICS if topic.keeps is Keeps.NEWEST]
@@ -44,7 +65,8 @@ class MirrorLoad(LoadPrograms):
                 "numbered_producer",
                 f"producer-{number}",
                 [
-                    *("--bootstrap", source, "--topics", *names, "--growing", *growing, "--rate", str(RATE)),
+                    *("--bootstrap", source.load_bootstrap, "--rate", str(RATE)),
+                    *("--topics", *names, "--growing", *growing),
                     *("--number", str(number), "--seed", str(seed * PRODUCERS + number)),
                 ],
             )
@@ -52,25 +74,28 @@ class MirrorLoad(LoadPrograms):
         }
         self._stranger = self._program(
             "numbered_producer",
-            "stranger",
+            STRANGERS_NAME,
             [
-                *("--bootstrap", target, "--topics", copy_name(COPIED_TOPICS[0].name), "--rate", str(STRANGER_RATE)),
+                *("--bootstrap", target.load_bootstrap, "--rate", str(STRANGER_RATE)),
+                *("--topics", copy_name(COPIED_TOPICS[0].name)),
                 *("--number", str(STRANGER), "--seed", str(seed)),
             ],
+            clients=target.clients,
         )
         common = ["--partitions", str(PARTITIONS), "--forgetful", *forgetful, *map(copy_name, forgetful)]
         self._readers = {
             name: self._program(
                 "independent_reader",
                 name,
-                ["--bootstrap", bootstrap, "--topics", *topics, *common, "--name", f"reader of {name}"],
+                ["--bootstrap", cluster.load_bootstrap, "--topics", *topics, *common, "--name", f"reader of {name}"],
+                clients=cluster.clients,
             )
-            for name, bootstrap, topics in ((SOURCE, source, names), (TARGET, target, TARGET_TOPICS))
+            for name, cluster, topics in ((SOURCE, source, names), (TARGET, target, TARGET_TOPICS))
         }
         self._groups = self._program(
             "group_members",
-            "groups",
-            ["--bootstrap", source, "--topic", GROUP_LOAD_TOPIC, "--partitions", str(PARTITIONS)],
+            GROUPS,
+            ["--bootstrap", source.load_bootstrap, "--topic", GROUP_LOAD_TOPIC, "--partitions", str(PARTITIONS)],
         )
 
     @property

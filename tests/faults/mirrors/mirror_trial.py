@@ -15,6 +15,7 @@ from uuid import UUID
 from confluent_kafka import KafkaException
 
 from ottla_core.errors import OttlaError
+from tests.faults.access.access_operators import access_operators_of
 from tests.faults.cluster import DISK_BYTES_MIN
 from tests.faults.cluster_files import (
     Partitions,
@@ -110,6 +111,9 @@ class _MirrorTrial:
         self._views = {SOURCE: ClusterView(sites.source), TARGET: ClusterView(sites.target)}
         self._link = LinkOfTrial(sites.source, sites.target)
         self._operators = MirrorOperators(sites.source, sites.target, self._link, seed=plan.seed)
+        self._access = {
+            cluster.members.site: access_operators_of(cluster, seed=plan.seed) for cluster in sites.clusters
+        }
         self._progress = TargetProgress(sites, self._link, self._operators)
         self._files = LinkedFiles(sites.source, sites.target)
         self._looked_s = 0.0
@@ -123,12 +127,16 @@ class _MirrorTrial:
             with self._load() as load:
                 self._wait_for_records(load, "records flow")
                 self._tell("faults")
+                for access in self._access.values():
+                    access.begin()
                 injector = Injector(self._sites, self._network, self._operators, None, self._tell)
                 injector.carry_out(self._outcome.schedule, lambda: self._look(load))
                 self._tell("healing")
                 noted = self._heal(load)
         finally:
             self._operators.close()
+            for access in self._access.values():
+                access.close()
         self._tell("comparing")
         partitions = {site: self._settled(view) for site, view in self._views.items()}
         leader_epochs = self._look_at_states()
@@ -141,11 +149,14 @@ class _MirrorTrial:
         for cluster in self._sites.clusters:
             cluster.start()
         source = self._views[SOURCE]
-        loaded = [*SOURCE_TOPICS, LoadTopic(GROUP_LOAD_TOPIC, Keeps.EVERYTHING, {})]
+        loaded = [*SOURCE_TOPICS, LoadTopic(GROUP_LOAD_TOPIC, Keeps.EVERYTHING, {}), *self._access[SOURCE].topics]
         source.create_topics(loaded, factor=SOURCE_FACTOR, min_in_sync=1)
         operated = [LoadTopic(name, Keeps.EVERYTHING, {}) for name in (*REBORN, *GROWING)]
         source.create_topics(operated, factor=SOURCE_FACTOR, partitions=1, min_in_sync=1)
         assert not (missing := source.wait_in_sync(within_s=CREATE_DEADLINE_S)), missing
+        self._views[TARGET].create_topics(self._access[TARGET].topics, factor=TARGET_FACTOR)
+        for access in self._access.values():
+            access.prepare()
         self._operators.write_first()
         self._link.create_link(settings=self._link.settings)
         for topic in (*LINKED_TOPICS, *(LoadTopic(each.linked, Keeps.EVERYTHING, {}) for each in (REBORN, GROWING))):
@@ -162,8 +173,8 @@ class _MirrorTrial:
         return MirrorLoad(
             self._plan.directory / "load",
             self._network,
-            source=self._sites.source.bootstrap,
-            target=self._sites.target.bootstrap,
+            source=self._sites.source,
+            target=self._sites.target,
             seed=self._plan.seed,
         )
 
@@ -208,6 +219,8 @@ class _MirrorTrial:
         for view in self._views.values():
             missing = view.wait_in_sync(within_s=IN_SYNC_DEADLINE_S)
             problems += [f"not in sync {IN_SYNC_DEADLINE_S:g} s after healing: {each}" for each in missing]
+        for site, access in self._access.items():
+            problems += [f"{site}: {problem}" for problem in access.finish(self._views[site])]
         self._wait_for_records(load, "records flow after healing")
         self._tell("stopping the load")
         problems += load.stop_groups()
@@ -227,6 +240,7 @@ class _MirrorTrial:
         self._tell("reading")
         noted = self._read(load)
         load.stop_readers()
+        problems += load.refusals()
         return noted
 
     def _behind(self) -> list[str]:
@@ -296,6 +310,11 @@ class _MirrorTrial:
             "acknowledged": noted.produced.acknowledged_count,
             "replicas compared with the source": self._files.looks,
             **dict(sorted(Counter(verdict.counts).items())),
+            **{
+                f"{site}: {what}": count
+                for site, access in self._access.items()
+                for what, count in access.told_counts().items()
+            },
         }
 
     def _tell(self, what: str) -> None:

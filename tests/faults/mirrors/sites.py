@@ -17,6 +17,7 @@ from tests.faults.cluster import START_DEADLINE_S, Cluster, ClusterSettings, pyt
 from tests.faults.cluster_files import log_problems
 from tests.faults.cluster_process import ClusterProcess, look_at, wait_until_ready
 from tests.faults.fault import BROKER, CONTROLLER, Members, site_of
+from tests.faults.mirrors.mirror_load import source_rights, target_rights
 from tests.faults.mirrors.operated_topics import GROWING, REBORN
 from tests.faults.network import Network
 from tests.faults.topics import COPIED_TOPICS, GROUP_LOAD_TOPIC, SOURCE, TARGET
@@ -97,6 +98,7 @@ class Sites:
                 lease_ttl_ms=LEASE_TTL_MS,
                 secure=settings.secure,
                 mirror_workers=worker_names(),
+                rights=source_rights(),
             ),
         )
         self.target = Cluster(
@@ -111,6 +113,7 @@ class Sites:
                 disk_bytes=settings.disk_bytes,
                 secure=settings.secure,
                 mirror_workers=worker_names(),
+                rights=target_rights(),
             ),
         )
         self.workers = [self._worker(name) for name in worker_names()]

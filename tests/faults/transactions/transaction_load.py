@@ -7,6 +7,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
+from ottla_core.acls import AclBinding
+from tests.faults.access.rights import GROUP_OF_READERS, Rights, may_look, may_read, may_transact, may_write
+from tests.faults.access.secured_clients import SecuredClients
 from tests.faults.load import LoadPrograms, stop_programs
 from tests.faults.load_programs.group_copier import GROUP
 from tests.faults.network import Network
@@ -64,9 +67,26 @@ COPIERS = {
 LIBRDKAFKAS = frozenset({"transactional_writer", "group_copier"})
 LOCK_UPS_MAX = 6
 """In a trial."""
+WATCHER = "watcher"
 READERS = {"committed": "read_committed", "everything": "read_uncommitted"}
 CATCH_UP_DEADLINE_S = 20.0
 LOOK_INTERVAL_S = 0.2
+
+
+def transaction_rights() -> Rights:
+    """What each program of the load may do; writers read committed records of what they write as well."""
+    rights: dict[str, list[AclBinding]] = {WATCHER: may_look(WATCHER, _WRITTEN)}
+    for name, writer in {**WRITERS, **COPIERS}.items():
+        read, written, group = writer.topics, writer.topics, GROUP_OF_READERS
+        if name in COPIERS:
+            read, written = writer.topics[:1], writer.topics[1:]
+            group = GROUP if writer.program == "group_copier" else writer.transactional_id
+        rights[name] = [
+            *may_read(name, read, group=group),
+            *may_write(name, written),
+            *may_transact(name, writer.transactional_id, prefixed=writer.patient > 0),
+        ]
+    return rights | {name: may_read(name, [topic.name for topic in TOPICS]) for name in READERS}
 
 
 class TransactionLoad(LoadPrograms):
@@ -77,9 +97,16 @@ class TransactionLoad(LoadPrograms):
     """
 
     def __init__(
-        self, directory: Path, network: Network, bootstrap: str, *, seed: int, only: Collection[str] | None = None
+        self,
+        directory: Path,
+        network: Network,
+        bootstrap: str,
+        *,
+        seed: int,
+        only: Collection[str] | None = None,
+        clients: SecuredClients | None = None,
     ) -> None:
-        super().__init__(directory, network)
+        super().__init__(directory, network, clients)
         self.locked_up: list[str] = []
         where = ["--bootstrap", bootstrap, "--partitions", str(PARTITIONS)]
         self._writers: dict[str, ChildProcess] = {
@@ -95,7 +122,7 @@ class TransactionLoad(LoadPrograms):
             for number, (name, writer) in enumerate({**WRITERS, **COPIERS}.items())
             if only is None or name in only
         }
-        self._watcher = self._program("stable_end_watcher", "watcher", [*where, "--topics", *_WRITTEN])
+        self._watcher = self._program("stable_end_watcher", WATCHER, [*where, "--topics", *_WRITTEN])
         topics = [topic.name for topic in TOPICS]
         self._readers = {
             name: self._program(

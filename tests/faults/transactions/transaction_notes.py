@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import TextIO
 
+from tests.faults.access.client_access import add_access
 from tests.faults.history import PROBLEM, line
 from tests.faults.transactions.transaction_history import (
     BEGUN,
@@ -99,6 +100,7 @@ def writer_options() -> argparse.Namespace:
     """The options that all writers have."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--bootstrap", required=True)
+    add_access(parser)
     parser.add_argument("--topics", nargs="+", required=True)
     parser.add_argument("--partitions", type=int, required=True)
     parser.add_argument("--name", required=True)

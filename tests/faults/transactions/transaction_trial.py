@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaException, Message
 
+from tests.faults.access.access_operators import access_operators_of
 from tests.faults.cluster import DISK_BYTES_MIN, Cluster, ClusterSettings
 from tests.faults.cluster_files import all_replica_problems, log_problems
 from tests.faults.cluster_view import ClusterView, partition_versions
@@ -32,7 +33,14 @@ from tests.faults.transactions.chain_checker import Stage, chain_problems
 from tests.faults.transactions.transaction_checker import transaction_problems
 from tests.faults.transactions.transaction_history import Contents
 from tests.faults.transactions.transaction_history import Outcome as Ending
-from tests.faults.transactions.transaction_load import READERS, STAGES, TOPICS, WRITTEN, TransactionLoad
+from tests.faults.transactions.transaction_load import (
+    READERS,
+    STAGES,
+    TOPICS,
+    WRITTEN,
+    TransactionLoad,
+    transaction_rights,
+)
 from tests.faults.transactions.transaction_records import TransactionRecord, read_record
 from tests.faults.trial import DISK_BYTES_PER_SECOND, IN_SYNC_DEADLINE_S, READY_DEADLINE_S
 from tests.support.clients.routed_transactions import RoutedTransactions, Unanswered
@@ -97,6 +105,7 @@ def run_transaction_trial(plan: TransactionPlan) -> Outcome:
             disk_bytes=max(DISK_BYTES_MIN, int(plan.seconds * DISK_BYTES_PER_SECOND)),
             faulty_disks=frozenset().union(*map(schedule.targets_of, DISK_FAULTS)),
             secure=plan.secure,
+            rights=transaction_rights(),
         )
         cluster = held.enter_context(Cluster(plan.directory, network, members, settings))
         outcome = Outcome(plan.seed, schedule, plan.directory, plan.command("--transactions"))
@@ -121,23 +130,27 @@ class _TransactionTrial:
         self._story = plan.directory / "story.txt"
         addresses = {id_of(name): cluster.kafka_address(name) for name in cluster.members.of(BROKER)}
         self._operators = Operators(addresses, seed=plan.seed, factor=FACTOR)
+        self._access = access_operators_of(cluster, seed=plan.seed)
         self._hostile = HostileClients(plan.directory / "load", network, cluster.bootstrap, seed=plan.seed)
 
     def run(self) -> None:
         self._tell("start")
         self._cluster.start()
-        self._view.create_topics(TOPICS, factor=FACTOR)
+        self._view.create_topics([*TOPICS, *self._access.topics], factor=FACTOR)
         assert not (missing := self._view.wait_in_sync(within_s=IN_SYNC_DEADLINE_S)), missing
+        self._access.prepare()
         try:
             with TransactionLoad(
                 self._plan.directory / "load",
                 self._network,
-                self._cluster.bootstrap,
+                self._cluster.load_bootstrap,
                 seed=self._plan.seed,
                 only=self._plan.writers,
+                clients=self._cluster.clients,
             ) as load:
                 self._wait_for_commits(load, "transactions are committed")
                 self._tell("faults")
+                self._access.begin()
                 injector = Injector(self._cluster, self._network, self._operators, self._hostile, self._tell)
                 injector.carry_out(self._outcome.schedule, load.check)
                 self._tell("healing")
@@ -145,6 +158,7 @@ class _TransactionTrial:
         finally:
             self._hostile.close()
             self._operators.close()
+            self._access.close()
         self._tell("comparing replicas")
         partitions = self._view.settled()
         versions = partition_versions(self._cluster.etcd_endpoints, self._cluster.etcdctl_options())
@@ -180,6 +194,7 @@ class _TransactionTrial:
         outcome.problems += [f"not in sync {IN_SYNC_DEADLINE_S:g} s after healing: {each}" for each in missing]
         self._operators.look()
         outcome.problems += self._operators.problems
+        outcome.problems += self._access.finish(self._view)
         self._wait_for_commits(load, "transactions are committed after healing")
         self._tell("stopping the load")
         load.stop_writers()
@@ -190,6 +205,7 @@ class _TransactionTrial:
         names = [topic.name for topic in TOPICS]
         final = {name: self._read(names, isolation) for name, isolation in READERS.items()}
         load.stop_readers(final)
+        outcome.problems += load.refusals()
         written, seen = load.written(), load.seen()
         committed, everything = (final[name] for name in READERS)
         outcome.problems += transaction_problems(written, seen, committed, everything)
@@ -202,6 +218,7 @@ class _TransactionTrial:
             "committed records": sum(map(len, committed.values())),
             "seen": sum(reader.seen_count for reader in seen),
             **dict(Counter(f"{name} locked up" for name in load.locked_up)),
+            **self._access.told_counts(),
         }
         (self._plan.directory / "endings.txt").write_text(
             "".join(f"{count} {why}\n" for why, count in written.endings.most_common())

@@ -11,7 +11,7 @@ import ssl
 import struct
 from importlib import import_module
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
@@ -152,6 +152,12 @@ class RawClient:
                 raise Closed(f"after {len(received)} of {count} bytes")
             received += piece
         return bytes(received)
+
+
+class Connect(Protocol):
+    """Makes a connection to an address, as `RawClient.to` does for a listener that lets everybody in."""
+
+    def __call__(self, address: str, /, *, within_s: float = ANSWER_DEADLINE_S) -> RawClient: ...
 
 
 def request_type(api_key: int, version: int) -> type[Any]:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from tests.support.clients.raw_client import Silence
+from tests.support.clients.raw_client import Connect, RawClient, Silence
 from tests.support.clients.raw_requests import metadata_request
 from tests.support.clients.transaction_client import TransactionClient
 
@@ -25,7 +25,8 @@ class Unanswered(Exception):
 class RoutedTransactions:
     """Connections to all brokers of a cluster."""
 
-    def __init__(self, bootstrap: str, chance: random.Random) -> None:
+    def __init__(self, bootstrap: str, chance: random.Random, connect: Connect = RawClient.to) -> None:
+        self._connect = connect
         self._addresses = bootstrap.split(",")
         self._chance = chance
         self._clients: dict[str, TransactionClient] = {}
@@ -66,7 +67,7 @@ class RoutedTransactions:
         try:
             client = self._clients.get(address)
             if client is None:
-                client = TransactionClient(address, answer_within_s=ANSWER_WITHIN_S)
+                client = TransactionClient(address, answer_within_s=ANSWER_WITHIN_S, connect=self._connect)
                 self._clients[address] = client
             return ask(client)
         except (OSError, Silence) as error:

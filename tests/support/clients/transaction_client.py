@@ -15,7 +15,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
-from tests.support.clients.raw_client import ANSWER_DEADLINE_S, RawClient
+from tests.support.clients.raw_client import ANSWER_DEADLINE_S, Connect, RawClient
 from tests.support.messages.record_batches import HEADER_BYTES, batch_of, read_values
 
 TRANSACTIONAL = 0x10
@@ -59,8 +59,15 @@ class TransactionClient:
         within_s: how long passing errors may last.
     """
 
-    def __init__(self, bootstrap: str, *, within_s: float = 30.0, answer_within_s: float = ANSWER_DEADLINE_S):
-        self.raw = RawClient.to(bootstrap, within_s=answer_within_s)
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        within_s: float = 30.0,
+        answer_within_s: float = ANSWER_DEADLINE_S,
+        connect: Connect = RawClient.to,
+    ):
+        self.raw = connect(bootstrap, within_s=answer_within_s)
         self.within_s = within_s
 
     def __enter__(self) -> "TransactionClient":

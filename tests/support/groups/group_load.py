@@ -14,6 +14,7 @@ import contextlib
 import itertools
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
@@ -35,6 +36,7 @@ WATCH_INTERVAL_S = 0.25
 LOOK_INTERVAL_S = 0.5
 POLL_S = 0.25
 BATCH_RECORDS_MAX = 200
+GROUP_PREFIX = "load-"
 START_DEADLINE_S = 120.0
 STOP_DEADLINE_S = 60.0
 PROTOCOLS: tuple[dict[str, Any], ...] = (
@@ -51,6 +53,8 @@ class LoadMember(threading.Thread):
 
     Attributes:
         member: its name in the history.
+        problem: what ended it, if something did.
+        errors: how often each error was told.
     """
 
     def __init__(
@@ -73,6 +77,7 @@ class LoadMember(threading.Thread):
         self._asked_s: float | None = None
         self._commit_due_s = 0.0
         self.problem: str | None = None
+        self.errors: Counter[str] = Counter()
         self._settings = {**_member_settings(bootstrap, group, member, kind), **settings}
 
     def end(self) -> None:
@@ -98,6 +103,7 @@ class LoadMember(threading.Thread):
         for message in consumer.consume(BATCH_RECORDS_MAX, POLL_S):
             error, partition, offset = message.error(), message.partition(), message.offset()
             if error is not None:
+                self.errors[error.name()] += 1
                 if error.fatal():
                     raise RuntimeError(str(error))
                 continue
@@ -116,6 +122,8 @@ class LoadMember(threading.Thread):
 
     def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         asked_s, self._asked_s = self._asked_s, None
+        for each in filter(None, [error, *(each.error for each in partitions)]):
+            self.errors[each.name()] += 1
         if error is None and asked_s is not None:
             granted = {each.partition: each.offset for each in partitions if each.error is None}
             self._history.committed(self._group, self.member, granted, asked_s=asked_s, granted_s=time.monotonic())
@@ -148,9 +156,23 @@ class GroupLoad:
         groups: int,
         members_per_group: int,
         settings: Mapping[str, Any] = MappingProxyType({}),
+        connect: Callable[[str], RawClient] = RawClient.to,
     ):
+        """See the class.
+
+        Args:
+            bootstrap: where the cluster is.
+            topic: which exists.
+            partitions: how many it has.
+            groups: how many groups read it.
+            members_per_group: how many members each has.
+            settings: more of librdkafka's settings of all clients.
+            connect: makes the watcher's connections to addresses.
+        """
+        self._settings = settings
+        self._connect = connect
         self.history = GroupHistory()
-        self.groups = [f"load-{number}" for number in range(groups)]
+        self.groups = [f"{GROUP_PREFIX}{number}" for number in range(groups)]
         self._bootstrap = bootstrap
         self._topic = topic
         self._partitions = partitions
@@ -162,6 +184,11 @@ class GroupLoad:
         ]
         self._producing = threading.Thread(target=self._produce, name="producer", daemon=True)
         self._watching = threading.Thread(target=self._watch, name="watcher", daemon=True)
+
+    @property
+    def errors(self) -> Counter[str]:
+        """How often members were told each error."""
+        return sum((member.errors for member in self._members), Counter())
 
     def places(self, group: str) -> list[Place]:
         """The partitions of a group."""
@@ -212,7 +239,7 @@ class GroupLoad:
         assert self._watching.is_alive()
 
     def _produce(self) -> None:
-        producer = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 5, "log_level": 0})
+        producer = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 5, "log_level": 0, **self._settings})
         while not self._ending.wait(PRODUCE_INTERVAL_S):
             for partition in range(self._partitions):
                 producer.produce(self._topic, value=b"record", partition=partition)
@@ -224,7 +251,7 @@ class GroupLoad:
         for address in itertools.cycle(self._bootstrap.split(",")):
             if self._ending.wait(WATCH_INTERVAL_S):
                 return
-            with contextlib.suppress(OSError, Silence), RawClient.to(address) as client:
+            with contextlib.suppress(OSError, Silence), self._connect(address) as client:
                 self._note_offsets(client)
 
     def _note_offsets(self, client: RawClient) -> None:
