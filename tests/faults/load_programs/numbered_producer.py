@@ -5,12 +5,13 @@ for the answers that are missing, and ends; what the cluster never answered is n
 """
 
 import argparse
-import contextlib
 import random
 import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TextIO
@@ -22,6 +23,7 @@ from tests.faults.history import ACKNOWLEDGED, FAILED, PROBLEM, UNKNOWN_OFFSET, 
 
 DELIVERY_TIMEOUT_S = 120.0
 FLUSH_DEADLINE_S = 60.0
+FLUSHES_MAX = 3
 NOTE_INTERVAL_S = 0.25
 PAYLOAD_BYTES_MAX = 1200
 SENT_AT_ONCE_MAX = 100
@@ -55,17 +57,19 @@ class NumberedProducer:
         sent = 0
         while not self._ending:
             due = int((time.monotonic() - begun_s) * self._options.rate)
-            try:
-                self._producer.poll(0.005)
-                for _ in range(min(due - sent, SENT_AT_ONCE_MAX)):
-                    self._send()
-            except KafkaException as error:
-                self._begin_anew(error.args[0])
+            failure = failure_of(partial(self._poll_and_send, min(due - sent, SENT_AT_ONCE_MAX)))
+            if failure is not None:
+                self._begin_anew(failure)
             sent = due
             if time.monotonic() - noted_s > NOTE_INTERVAL_S:
                 self._notes.flush()
                 noted_s = time.monotonic()
         self._finish()
+
+    def _poll_and_send(self, count: int) -> None:
+        self._producer.poll(0.005)
+        for _ in range(count):
+            self._send()
 
     def _send(self) -> None:
         topic = self._chance.choice(self._options.topics)
@@ -92,25 +96,18 @@ class NumberedProducer:
             return
         self._numbers[topic, key] = number + 1
 
-    def _begin_anew(self, error: KafkaError) -> None:
+    def _begin_anew(self, failure: str) -> None:
         """A fatal error says that the cluster broke the sequence, and ends a producer."""
-        self._notes.write(line(PROBLEM, f"producer {self._options.number}", error.name(), error.str()))
-        self._give_up()
+        self._notes.write(line(PROBLEM, f"producer {self._options.number}", failure))
+        give_up(self._producer)
         self._producer = self._connect()
 
     def _finish(self) -> None:
-        try:
-            self._producer.flush(FLUSH_DEADLINE_S)
-        except KafkaException as error:
-            self._notes.write(line(PROBLEM, f"producer {self._options.number}", str(error)))
-        self._give_up()
+        failure = failure_of(partial(self._producer.flush, FLUSH_DEADLINE_S))
+        if failure is not None:
+            self._notes.write(line(PROBLEM, f"producer {self._options.number}", failure))
+        give_up(self._producer)
         self._notes.flush()
-
-    def _give_up(self) -> None:
-        """Has everything that is left reported as failed."""
-        self._producer.purge()
-        with contextlib.suppress(KafkaException):  # the fatal error once more
-            self._producer.flush(FLUSH_DEADLINE_S)
 
     def _connect(self) -> Producer:
         return Producer(
@@ -140,6 +137,31 @@ class NumberedProducer:
                 **self._options.access.settings,
             }
         )
+
+
+def give_up(producer: Producer) -> None:
+    """Has everything that is left reported as failed, whatever fatal error the producer has met."""
+    producer.purge()
+    for _ in range(FLUSHES_MAX):  # the fatal error once more ends a flush before all is reported
+        if failure_of(partial(producer.flush, FLUSH_DEADLINE_S)) is None:
+            return
+
+
+def failure_of(call: Callable[[], object]) -> str | None:
+    """What a call into librdkafka has failed with, if it has.
+
+    confluent-kafka (2.16) sets the exception for a fatal error in the middle of a call, and may go on to report
+    deliveries while it is set. Then either a `SystemError` is raised in its place, or the `KafkaError` itself, which
+    is no exception by its bases, so that only a bare `except` catches it.
+    """
+    try:
+        call()
+    except:
+        failure = sys.exc_info()[1]
+        if isinstance(failure, KafkaException | KafkaError | SystemError):
+            return str(failure.__cause__ if isinstance(failure, SystemError) and failure.__cause__ else failure)
+        raise
+    return None
 
 
 def main() -> int:
