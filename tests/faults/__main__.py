@@ -134,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--secure",
         action="store_true",
-        help="with certificates between processes, links and mirror workers, and users in etcd",
+        help="with certificates between processes, users in etcd, and logins and rights of clients",
     )
     parser.add_argument("--keep", action="store_true", help="keep data and logs of trials without problems, too")
     parser.add_argument("--dir", type=Path, help="where data and logs go")

@@ -65,7 +65,8 @@ class ClusterSettings:
         disk_bytes: how large these are, in memory.
         faulty_disks: the brokers whose disks may be slow, hang, fail, or lack descriptors.
         watched: whether brokers note how long their event loops were held up.
-        secure: whether processes, and brokers among each other, show certificates, and etcd knows them as its users.
+        secure: whether processes, and brokers among each other, show certificates, etcd knows them as its users, and
+            the load has a listener with logins and rights.
         mirror_workers: the mirror workers that have certificates of the cluster, if it is secure.
         rights: the users of the load, and what each may do in a secure cluster; nobody else may do anything there.
     """

@@ -81,6 +81,7 @@ class OperatorRequests:
         addresses: host and port of each broker by its id.
         perhaps_created: topics of which a request for their creation was not answered. A broker that stalls may carry
             it out whenever it goes on, after the topic was created by another request and deleted.
+        unanswered: how many requests were sent, and not answered.
     """
 
     def __init__(self, addresses: Mapping[int, tuple[str, int]], *, seed: str, gave_up: threading.Event):
@@ -93,6 +94,7 @@ class OperatorRequests:
         """
         self.addresses = addresses
         self.perhaps_created: set[str] = set()
+        self.unanswered = 0
         self._chance = random.Random(seed)
         self._gave_up = gave_up
 
@@ -104,10 +106,15 @@ class OperatorRequests:
         """
         host, port = self.addresses[broker or self._chance.choice(list(self.addresses))]
         try:
-            with RawClient(host, port) as client:
-                return client.ask(request)
-        except (OSError, Silence) as error:
+            client = RawClient(host, port)
+        except OSError as error:
             raise ConnectionError(str(error)) from error
+        with client:
+            try:
+                return client.ask(request)
+            except (OSError, Silence) as error:
+                self.unanswered += 1
+                raise ConnectionError(str(error)) from error
 
     def until_done(
         self, attempt: Callable[[], ErrorCode], what: str, *, also: frozenset[ErrorCode] = frozenset()

@@ -23,7 +23,7 @@ class Plan:
         kinds: what may happen, as far as the machine lets it.
         programs: what Python runs instead of a role's service; of mirrors, instead of the target's and the workers'.
         loopback: whether to do without network namespaces where they could be had.
-        secure: whether processes show each other and etcd certificates.
+        secure: whether processes show each other and etcd certificates, and clients log in and need rights.
         exactly_once: whether mirror workers write in transactions.
     """
 

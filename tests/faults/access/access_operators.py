@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from ottla_core.acls import AclBinding, AclOperation, PatternType, Permission, ResourceKind
-from tests.faults.access.access_requests import add_bindings, knows_binding, remove_bindings, set_password
+from tests.faults.access.access_requests import LATE_S, add_bindings, knows_binding, remove_bindings, set_password
 from tests.faults.access.client_access import ClientAccess, LoginRefused
 from tests.faults.access.outsider import Outsider
 from tests.faults.access.outsider_checker import Window, count_attempts, outsider_problems
@@ -171,8 +171,11 @@ class AccessOperators(NoAccessOperators):
     def _revoke_and_give_back(self, requests: OperatorRequests, chance: random.Random, _is_well: bool) -> None:
         """Takes the outsider's right away, and gives it back, each with a window in which everybody knows."""
         for has_right, change in ((False, remove_bindings), (True, add_bindings)):
-            change(requests, OUTSIDERS_BINDINGS)
-            self._wait_until_all_know(requests, OUTSIDERS_BINDINGS, known=has_right)
+            is_sure = False
+            while not is_sure:
+                is_sure = change(requests, OUTSIDERS_BINDINGS)
+                self._wait_until_all_know(requests, OUTSIDERS_BINDINGS, known=has_right)
+                assert is_sure or not self._gave_up.wait(LATE_S), "given up"
             from_s = time.monotonic()
             self._gave_up.wait(chance.uniform(*WINDOW_S))
             self._windows.append(Window(has_right, from_s, time.monotonic()))
@@ -196,10 +199,14 @@ class AccessOperators(NoAccessOperators):
         """Gives a user another password, and looks who may log in."""
         former, new = self._clients.access_of(ROTATING, self._password), secrets.token_hex(PASSWORD_BYTES)
         logged_in = _logged_in(former, chance.choice(list(self._clients.addresses.values())))
-        set_password(requests, ROTATING, new)
-        self._password = new
+        is_sure = False
+        while not is_sure:
+            is_sure = set_password(requests, ROTATING, new)
+            self._password = new
+            for address in self._clients.addresses.values():
+                self._wait_until_taken(self._clients.access_of(ROTATING, new), address)
+            assert is_sure or not self._gave_up.wait(LATE_S), "given up"
         for address in self._clients.addresses.values():
-            self._wait_until_taken(self._clients.access_of(ROTATING, new), address)
             if _is_let_in(former, address):
                 self._problems.append(f"{address} took the new password of {ROTATING}, and then the former one")
         if logged_in is None:

@@ -1,8 +1,13 @@
-"""What operators ask for about logins and rights, each request repeated until it is carried out."""
+"""What operators ask for about logins and rights, each request repeated until it is carried out.
+
+A broker that stalls may carry out a request whenever it goes on, when the opposite has been asked for. So each
+function tells whether all of its requests were carried out when they were asked for; if not, `LATE_S` after every
+broker has answered again nothing of them can come any more.
+"""
 
 import hashlib
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -14,10 +19,12 @@ from tests.support.messages.sparse_request import sparse_request
 SCRAM_SHA_512 = 2
 ITERATIONS = 4096
 SALT_BYTES = 16
+LATE_S = 8.0
+"""Longer than a controller's lease and a broker's patience with it."""
 
 
-def add_bindings(requests: OperatorRequests, bindings: Iterable[AclBinding]) -> None:
-    """Adds entries to the access control lists."""
+def add_bindings(requests: OperatorRequests, bindings: Iterable[AclBinding]) -> bool:
+    """Adds entries to the access control lists; whether nothing can come late."""
     creations = [
         {
             "resource_type": each.kind,
@@ -34,17 +41,17 @@ def add_bindings(requests: OperatorRequests, bindings: Iterable[AclBinding]) -> 
     def attempt() -> ErrorCode:
         return _first_error(requests.ask(sparse_request("create_acls", 3, creations=creations)).results)
 
-    requests.until_done(attempt, f"add {len(creations)} access control entries")
+    return _until_done(requests, attempt, f"add {len(creations)} access control entries")
 
 
-def remove_bindings(requests: OperatorRequests, bindings: Iterable[AclBinding]) -> None:
-    """Removes entries from the access control lists."""
+def remove_bindings(requests: OperatorRequests, bindings: Iterable[AclBinding]) -> bool:
+    """Removes entries from the access control lists; whether nothing can come late."""
     filters = [_filter(each) for each in bindings]
 
     def attempt() -> ErrorCode:
         return _first_error(requests.ask(sparse_request("delete_acls", 3, filters=filters)).filter_results)
 
-    requests.until_done(attempt, f"remove {len(filters)} access control entries")
+    return _until_done(requests, attempt, f"remove {len(filters)} access control entries")
 
 
 def knows_binding(requests: OperatorRequests, binding: AclBinding, broker: int) -> bool:
@@ -59,8 +66,8 @@ def knows_binding(requests: OperatorRequests, binding: AclBinding, broker: int) 
     return bool(answer.resources)
 
 
-def set_password(requests: OperatorRequests, user: str, password: str) -> None:
-    """Gives a user another password for SCRAM-SHA-512."""
+def set_password(requests: OperatorRequests, user: str, password: str) -> bool:
+    """Gives a user another password for SCRAM-SHA-512; whether nothing can come late."""
     salt = secrets.token_bytes(SALT_BYTES)
     upsertion = {
         "name": user,
@@ -74,7 +81,26 @@ def set_password(requests: OperatorRequests, user: str, password: str) -> None:
         request = sparse_request("alter_user_scram_credentials", 0, deletions=[], upsertions=[upsertion])
         return _first_error(requests.ask(request).results)
 
-    requests.until_done(attempt, f"another password for {user}")
+    return _until_done(requests, attempt, f"another password for {user}")
+
+
+def _until_done(requests: OperatorRequests, attempt: Callable[[], ErrorCode], what: str) -> bool:
+    """Repeats an attempt until it succeeds; whether no failed one leaves open what it has done, or will do."""
+    doubtful = 0
+
+    def counted() -> ErrorCode:
+        nonlocal doubtful
+        unanswered = requests.unanswered
+        try:
+            error = attempt()
+        except ConnectionError:
+            doubtful += requests.unanswered - unanswered
+            raise
+        doubtful += error is not ErrorCode.none
+        return error
+
+    requests.until_done(counted, what)
+    return not doubtful
 
 
 def _filter(binding: AclBinding) -> dict[str, Any]:
