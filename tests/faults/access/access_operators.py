@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from ottla_core.acls import AclBinding, AclOperation, PatternType, Permission, ResourceKind
 from tests.faults.access.access_requests import LATE_S, add_bindings, knows_binding, remove_bindings, set_password
@@ -41,6 +42,7 @@ LOOK_PAUSE_S = 0.05
 KNOWN_WITHIN_S = 150.0
 """A broker may be away for all of a trial's faults, and knows of nothing meanwhile."""
 ANSWER_WITHIN_S = 5.0
+CHANGES_MAX = 20
 
 
 class NoAccessOperators:
@@ -104,8 +106,7 @@ class AccessOperators(NoAccessOperators):
         bindings = [*self._clients.bindings, *OUTSIDERS_BINDINGS]
         add_bindings(requests, bindings)
         self._wait_until_all_know(requests, bindings, known=True)
-        for address in self._clients.addresses.values():
-            self._wait_until_taken(self._clients.access_of(ROTATING), address)
+        self._wait_until_taken(None)
 
     def begin(self) -> None:
         self._outsider.start()
@@ -171,11 +172,10 @@ class AccessOperators(NoAccessOperators):
     def _revoke_and_give_back(self, requests: OperatorRequests, chance: random.Random, _is_well: bool) -> None:
         """Takes the outsider's right away, and gives it back, each with a window in which everybody knows."""
         for has_right, change in ((False, remove_bindings), (True, add_bindings)):
-            is_sure = False
-            while not is_sure:
-                is_sure = change(requests, OUTSIDERS_BINDINGS)
-                self._wait_until_all_know(requests, OUTSIDERS_BINDINGS, known=has_right)
-                assert is_sure or not self._gave_up.wait(LATE_S), "given up"
+            self._bring_about(
+                partial(change, requests, OUTSIDERS_BINDINGS),
+                partial(self._wait_until_all_know, requests, OUTSIDERS_BINDINGS, known=has_right),
+            )
             from_s = time.monotonic()
             self._gave_up.wait(chance.uniform(*WINDOW_S))
             self._windows.append(Window(has_right, from_s, time.monotonic()))
@@ -199,13 +199,8 @@ class AccessOperators(NoAccessOperators):
         """Gives a user another password, and looks who may log in."""
         former, new = self._clients.access_of(ROTATING, self._password), secrets.token_hex(PASSWORD_BYTES)
         logged_in = _logged_in(former, chance.choice(list(self._clients.addresses.values())))
-        is_sure = False
-        while not is_sure:
-            is_sure = set_password(requests, ROTATING, new)
-            self._password = new
-            for address in self._clients.addresses.values():
-                self._wait_until_taken(self._clients.access_of(ROTATING, new), address)
-            assert is_sure or not self._gave_up.wait(LATE_S), "given up"
+        self._bring_about(partial(set_password, requests, ROTATING, new), partial(self._wait_until_taken, new))
+        self._password = new
         for address in self._clients.addresses.values():
             if _is_let_in(former, address):
                 self._problems.append(f"{address} took the new password of {ROTATING}, and then the former one")
@@ -220,16 +215,31 @@ class AccessOperators(NoAccessOperators):
         finally:
             logged_in.close()
 
-    def _wait_until_taken(self, access: ClientAccess, address: str) -> None:
-        """Waits until a broker lets a user in.
+    def _bring_about(self, change: Callable[[], bool], wait_until_known: Callable[[], None]) -> None:
+        """Makes a change until nothing that was asked for before can come late; see `access_requests.py`.
 
         Raises:
-            AssertionError: it does not.
+            AssertionError: it does not come to that.
         """
-        deadline_s = time.monotonic() + KNOWN_WITHIN_S
-        while not _is_let_in(access, address):
-            assert time.monotonic() < deadline_s, f"{address} does not take the new password of {ROTATING}"
-            assert not self._gave_up.wait(LOOK_PAUSE_S), "given up"
+        for _ in range(CHANGES_MAX):
+            is_sure = change()
+            wait_until_known()
+            if is_sure:
+                return
+            assert not self._gave_up.wait(LATE_S), "given up"
+        raise AssertionError(f"{CHANGES_MAX} times a request was not answered")
+
+    def _wait_until_taken(self, password: str | None) -> None:
+        """Waits until every broker takes the password.
+
+        Raises:
+            AssertionError: one does not.
+        """
+        access, deadline_s = self._clients.access_of(ROTATING, password), time.monotonic() + KNOWN_WITHIN_S
+        for address in self._clients.addresses.values():
+            while not _is_let_in(access, address):
+                assert time.monotonic() < deadline_s, f"{address} does not take the new password of {ROTATING}"
+                assert not self._gave_up.wait(LOOK_PAUSE_S), "given up"
 
     def _wait_until_all_know(
         self, requests: OperatorRequests, bindings: list[AclBinding] | tuple[AclBinding, ...], *, known: bool

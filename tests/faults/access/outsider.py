@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from tests.faults.access.client_access import ClientAccess
-from tests.faults.access.outsider_checker import READ, WRITE, Attempt
+from tests.faults.access.outsider_checker import DONE, READ, REFUSED, WRITE, Attempt
 from tests.support.clients.raw_client import RawClient, Silence
 from tests.support.clients.raw_requests import fetch_request, fetched, produce_request, produced
 from tests.support.messages.record_batches import batch_of
@@ -74,7 +74,7 @@ class Outsider(threading.Thread):
         begun_s = time.monotonic()
         outcome = self._outcome(what, number, partition, leader)
         self.attempts.append(Attempt(what, number, begun_s, time.monotonic(), outcome))
-        if outcome not in ("none", "topic_authorization_failed"):
+        if outcome not in (DONE, REFUSED):
             self._leaders = {}
 
     def _outcome(self, what: str, number: int, partition: int, leader: int) -> str:
