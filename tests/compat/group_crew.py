@@ -26,7 +26,7 @@ from kafka import KafkaAdminClient
 from ottla.local import tied_exec
 from tests.compat.group_member_program import MemberSpec, Partition
 from tests.support.clusters.broker_under_test import make_topic
-from tests.support.eventually import eventually
+from tests.support.eventually import NotInTime, eventually
 
 PARTITIONS = 4
 SESSION_TIMEOUT_S = 6.0
@@ -289,11 +289,12 @@ class Crew:
             owned = [member.owned for member in members]
             return all(owned) and sum(map(len, owned)) == len(wanted) and frozenset().union(*owned) == wanted
 
-        eventually(
-            is_settled,
-            f"{', '.join(member.name for member in members)} share the partitions",
-            within_s=SETTLE_DEADLINE_S,
-        )
+        names = ", ".join(member.name for member in members)
+        try:
+            eventually(is_settled, f"{names} share the partitions", within_s=SETTLE_DEADLINE_S)
+        except NotInTime as late:
+            tails = "\n".join(f"{member.name} owns {sorted(member.owned)}: {member.tail()}" for member in members)
+            raise NotInTime(f"{late}\n{tails}") from None
 
     def settle_but_one(self, *members: GroupMember) -> GroupMember:
         """Waits until all of these members but one own a partition each, and returns the one that owns none.
