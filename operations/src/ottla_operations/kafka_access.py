@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
     from confluent_kafka.admin import AdminClient, TopicMetadata
 
+    from ottla_core.client.security import ClientSecurity
+
 KAFKA_PORT_DEFAULT = 9092
 CLIENT_ID = "ottla"
 REQUEST_TIMEOUT_S = 30.0
@@ -25,6 +27,10 @@ LOGIN_POLL_S = 0.1
 PLAINTEXT = "plaintext"
 OWN_SETTINGS = frozenset({"bootstrap.servers", "client.id", "logger"})
 """What is set for every client."""
+
+
+TOKEN_CALLBACK = "oauth_cb"  # noqa: S105 - a setting's name
+"""confluent-kafka's setting: a function that returns a bearer token and when it expires, in seconds since 1970."""
 
 
 class LoginRefused(OperationError):
@@ -44,6 +50,23 @@ def checked_admin_client(config: Mapping[str, Any]) -> "AdminClient":
 
     with plain_errors(bootstrap):
         return AdminClient(dict(config))
+
+
+def client_security(config: Mapping[str, Any]) -> "ClientSecurity":
+    """Return how connections of our own are secured, as the settings of a client of librdkafka say.
+
+    Raises:
+        OperationError: one of them cannot be used.
+    """
+    from ottla_core.client.security import ClientSecurity, GivenTokens  # noqa: PLC0415 - help has no use for it
+    from ottla_core.errors import ConfigurationError  # noqa: PLC0415
+
+    callback = config.get(TOKEN_CALLBACK)
+    given = None if callback is None else GivenTokens("", lambda: str(callback("")[0]))
+    try:
+        return ClientSecurity.of({key: value for key, value in config.items() if isinstance(value, str)}, given)
+    except ConfigurationError as error:
+        raise OperationError(str(error)) from None
 
 
 def check_settings(config: Mapping[str, Any]) -> None:

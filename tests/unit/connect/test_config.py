@@ -7,6 +7,7 @@ import pytest
 from ottla_connect.config import WorkerConfig
 from ottla_core.client.group.membership_lease import MembershipLease
 from ottla_core.client.security import ClientSecurity
+from ottla_core.client.token_endpoint import EndpointTokens
 from ottla_core.errors import ConfigurationError
 from ottla_sdk.kafka.client_settings import ClientSettingError
 
@@ -165,7 +166,7 @@ def test_a_worker_and_its_connectors_log_in_by_token() -> None:
         }
     )
     tokens = ClientSecurity.of(config.client_config("worker")).tokens
-    assert tokens is not None
+    assert isinstance(tokens, EndpointTokens)
     assert (tokens.endpoint.url, tokens.endpoint.client_id) == ("https://idp/token", "worker")
     own = {"sasl.oauthbearer.client.id": "connector", "sasl.oauthbearer.client.secret": "t"}
     told = config.client_config("producer", own)

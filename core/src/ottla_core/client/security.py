@@ -4,16 +4,14 @@
 and what OAUTHBEARER needs in `token_endpoint.py`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ottla_core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import ssl
-
-    from ottla_core.client.token_endpoint import Tokens
 
 OAUTHBEARER: Final = "OAUTHBEARER"
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
@@ -38,6 +36,30 @@ class Login:
     extensions: Mapping[str, str] = field(default_factory=dict)
 
 
+class Tokens(Protocol):
+    """Where the tokens of OAUTHBEARER come from."""
+
+    def login(self, timeout_s: float) -> Login:
+        """Return the login for a new connection, for which a token may be asked for; it blocks.
+
+        Raises:
+            AuthenticationFailed: no token is given to us.
+            Unreachable: who gives them does not answer.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class GivenTokens:
+    """A user's tokens that somebody else looks after: `token` returns one that is good now; errors as of `login`."""
+
+    user: str
+    token: Callable[[], str] = field(repr=False)
+
+    def login(self, timeout_s: float) -> Login:
+        """Return the login for a new connection."""
+        return Login(mechanism=OAUTHBEARER, username=self.user, password=self.token())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSecurity:
     """What a connection is made with.
@@ -50,11 +72,15 @@ class ClientSecurity:
 
     tls: "ssl.SSLContext | None" = None
     login: Login | None = None
-    tokens: "Tokens | None" = None
+    tokens: Tokens | None = None
 
     @classmethod
-    def of(cls, client: Mapping[str, str]) -> "ClientSecurity":
+    def of(cls, client: Mapping[str, str], given: GivenTokens | None = None) -> "ClientSecurity":
         """Return what a client's settings say; those that are about other things are passed over.
+
+        Args:
+            client: the settings.
+            given: tokens for OAUTHBEARER, instead of those of an endpoint in the settings.
 
         Raises:
             ConfigurationError: something is missing, not supported, or a file cannot be used.
@@ -62,7 +88,7 @@ class ClientSecurity:
         protocol = client.get("security.protocol", "plaintext").lower()
         if protocol not in _PROTOCOLS:
             raise ConfigurationError(f"security.protocol: {protocol} is unknown; {', '.join(_PROTOCOLS)} are not")
-        login, tokens = _login_and_tokens(client) if protocol.startswith("sasl") else (None, None)
+        login, tokens = _login_and_tokens(client, given) if protocol.startswith("sasl") else (None, None)
         if not protocol.endswith("ssl"):
             return cls(login=login, tokens=tokens)
         from ottla_core.client.tls import tls_context  # noqa: PLC0415 - see the package
@@ -76,22 +102,19 @@ class ClientSecurity:
             AuthenticationFailed: no token is given to us.
             Unreachable: the token endpoint does not answer.
         """
-        if self.tokens is None:
-            return self.login
-        endpoint, token = self.tokens.endpoint, self.tokens.current(timeout_s)
-        return Login(
-            mechanism=OAUTHBEARER, username=endpoint.client_id, password=token, extensions=endpoint.extensions
-        )
+        return self.login if self.tokens is None else self.tokens.login(timeout_s)
 
 
-def _login_and_tokens(client: Mapping[str, str]) -> "tuple[Login | None, Tokens | None]":
+def _login_and_tokens(client: Mapping[str, str], given: GivenTokens | None) -> tuple[Login | None, Tokens | None]:
     mechanism = client.get("sasl.mechanism") or client.get("sasl.mechanisms") or _DEFAULT_MECHANISM
     if mechanism.upper() not in MECHANISMS:
         raise ConfigurationError(f"sasl.mechanism: {mechanism} is not supported here; {', '.join(MECHANISMS)} are")
     if mechanism.upper() == OAUTHBEARER:
-        from ottla_core.client.token_endpoint import TokenEndpoint, Tokens  # noqa: PLC0415 - see the package
+        if given is not None:
+            return None, given
+        from ottla_core.client.token_endpoint import EndpointTokens, TokenEndpoint  # noqa: PLC0415 - see the package
 
-        return None, Tokens(TokenEndpoint.of(client))
+        return None, EndpointTokens(TokenEndpoint.of(client))
     missing = [key for key in ("sasl.username", "sasl.password") if not client.get(key)]
     if missing:
         raise ConfigurationError(f"{' and '.join(missing)}: must be set for {mechanism}")

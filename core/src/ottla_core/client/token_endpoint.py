@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ottla_core.client.errors import AuthenticationFailed, Unreachable, reason_of
+from ottla_core.client.security import OAUTHBEARER, Login
 from ottla_core.errors import ConfigurationError
 
 PREFIX: Final = "sasl.oauthbearer."
@@ -68,7 +69,7 @@ class TokenEndpoint:
         )
 
 
-class Tokens:
+class EndpointTokens:
     """The tokens of one endpoint; threads may share it."""
 
     def __init__(self, endpoint: TokenEndpoint) -> None:
@@ -76,6 +77,15 @@ class Tokens:
         self._token = ""
         self._usable_until_s = 0.0
         self._one_at_a_time = threading.Lock()
+
+    def login(self, timeout_s: float) -> Login:
+        """Return the login for a new connection; errors as those of `current`."""
+        return Login(
+            mechanism=OAUTHBEARER,
+            username=self.endpoint.client_id,
+            password=self.current(timeout_s),
+            extensions=self.endpoint.extensions,
+        )
 
     def current(self, timeout_s: float) -> str:
         """Return a token that is good for a new connection.

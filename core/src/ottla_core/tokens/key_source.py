@@ -9,7 +9,7 @@ be read, the former ones stay in use, and the log says why.
 import asyncio
 import ssl
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
@@ -62,12 +62,20 @@ class BearerTokens:
     async def judge(self, token: str) -> Judgement:
         """Return whom a token names, or why it is not accepted."""
         try:
-            keys = await self._keys_for(key_id_of(token))
-            if keys is None:
-                return Judgement(reason="the keys that sign tokens cannot be read, as the log says")
-            return judge_claims(verified_claims_of(token, keys), self._settings.rules, self._clock.time_ms())
+            return judge_claims(await self.claims_of(token), self._settings.rules, self._clock.time_ms())
         except BadTokenError as error:
             return Judgement(reason=str(error))
+
+    async def claims_of(self, token: str) -> Mapping[str, Any]:
+        """Return the claims of a token that one of the keys has signed; what they say is the caller's to judge.
+
+        Raises:
+            BadTokenError: none of them has, or they cannot be read.
+        """
+        keys = await self._keys_for(key_id_of(token))
+        if keys is None:
+            raise BadTokenError("the keys that sign tokens cannot be read, as the log says")
+        return verified_claims_of(token, keys)
 
     async def _keys_for(self, key_id: str | None) -> SigningKeys | None:
         now = self._clock.monotonic()

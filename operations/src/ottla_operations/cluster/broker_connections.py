@@ -10,11 +10,9 @@ from typing import Any
 
 from ottla_core.client.blocking_connection import BlockingConnection
 from ottla_core.client.errors import AuthenticationFailed, Unreachable, UnsupportedByBroker
-from ottla_core.client.security import ClientSecurity
-from ottla_core.errors import ConfigurationError
 from ottla_operations.cluster.cluster_view import BrokerView
 from ottla_operations.errors import OperationError
-from ottla_operations.kafka_access import CLIENT_ID, check_reachable, split_address
+from ottla_operations.kafka_access import CLIENT_ID, check_reachable, client_security, split_address
 
 ROUNDS_MAX = 3
 
@@ -39,12 +37,7 @@ class BrokerConnections:
         self._bootstrap = bootstrap
         self._config = {**config, "bootstrap.servers": bootstrap}
         self._answer_timeout_s = answer_timeout_s
-        try:
-            self._security = ClientSecurity.of(
-                {key: value for key, value in self._config.items() if isinstance(value, str)}
-            )
-        except ConfigurationError as error:
-            raise OperationError(str(error)) from None
+        self._security = client_security(self._config)
         self._addresses = [split_address(address.strip()) for address in bootstrap.split(",")]
         self._known: list[tuple[str, int]] = []
         self._connection: BlockingConnection | None = None

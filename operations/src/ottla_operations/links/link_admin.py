@@ -10,10 +10,9 @@ from typing import Any, TypeVar
 from ottla_core.client.blocking_connection import BlockingConnection
 from ottla_core.client.errors import AuthenticationFailed, Unreachable, UnsupportedByBroker
 from ottla_core.client.links import Question, ask_links_blocking
-from ottla_core.client.security import ClientSecurity
-from ottla_core.errors import ConfigurationError, KafkaError
+from ottla_core.errors import KafkaError
 from ottla_operations.errors import OperationError
-from ottla_operations.kafka_access import CLIENT_ID, check_reachable, split_address
+from ottla_operations.kafka_access import CLIENT_ID, check_reachable, client_security, split_address
 
 Answer = TypeVar("Answer")
 
@@ -32,12 +31,7 @@ class LinkAdmin:
     def __init__(self, bootstrap: str, config: Mapping[str, Any]) -> None:
         check_reachable(bootstrap, config)
         self._bootstrap = bootstrap
-        try:
-            self._security = ClientSecurity.of(
-                {key: value for key, value in config.items() if isinstance(value, str)}
-            )
-        except ConfigurationError as error:
-            raise OperationError(str(error)) from None
+        self._security = client_security(config)
 
     def ask(self, question: Question[Answer]) -> Answer:
         """Return the answer to a question."""

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ottla_core.client.security import ClientSecurity
-from ottla_core.errors import ConfigurationError, OttlaError
+from ottla_core.errors import OttlaError
 from ottla_operations.errors import OperationError, UsageProblem
-from ottla_operations.kafka_access import CLIENT_ID, split_address
+from ottla_operations.kafka_access import CLIENT_ID, client_security, split_address
 from ottla_operations.mirror.cluster_reader import ClusterReader
 from ottla_operations.mirror.differences import PartitionOutcome
 from ottla_operations.mirror.topic_pairs import BadPattern, Naming, chosen_topics
@@ -25,8 +24,8 @@ def reader_of(bootstrap: str, config: Mapping[str, Any], name: str) -> ClusterRe
         OperationError: its settings cannot be used.
     """
     try:
-        security = ClientSecurity.of({key: value for key, value in config.items() if isinstance(value, str)})
-    except ConfigurationError as error:
+        security = client_security(config)
+    except OperationError as error:
         raise OperationError(f"the {name} cluster: {error}") from None
     addresses = [split_address(each.strip()) for each in bootstrap.split(",")]
     return ClusterReader(addresses, security=security, client_id=str(config.get("client.id", CLIENT_ID)), name=name)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 CONSUME_RECORDS_MAX: Final = 1_000
 POLL_S: Final = 0.05
+REASON_WITHIN_S: Final = 1.0
 GROWTH: Final = 4
 QUICK_S: Final = 0.5
 """A block that takes less is followed by a larger one."""
@@ -231,7 +232,7 @@ def publish_one(config: Mapping[str, Any], record: Record, *, within_s: float) -
     Raises:
         OperationError: it is refused, or not acknowledged in time.
     """
-    from confluent_kafka import Producer  # noqa: PLC0415
+    from confluent_kafka import KafkaError, KafkaException, Producer  # noqa: PLC0415
 
     assert record.topic is not None
     bootstrap = str(config["bootstrap.servers"])
@@ -240,14 +241,20 @@ def publish_one(config: Mapping[str, Any], record: Record, *, within_s: float) -
     optional: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
     with plain_errors(bootstrap, f"topic {record.topic}"):
         producer = Producer({**config, **own, "message.max.bytes": 64 * 1024 * 1024})
-        producer.produce(
-            record.topic,
-            value=record.value,
-            key=record.key,
-            headers=list(record.headers),
-            on_delivery=lambda error, message: told.append((error, message)),
-            **optional,
-        )
+        try:
+            producer.produce(
+                record.topic,
+                value=record.value,
+                key=record.key,
+                headers=list(record.headers),
+                on_delivery=lambda error, message: told.append((error, message)),
+                **optional,
+            )
+        except KafkaException as raised:
+            # A producer that waits for a token when it is made may have met a fatal error by now; `poll` raises why.
+            if raised.args[0].code() == KafkaError._FATAL:  # noqa: SLF001 - a public name
+                producer.poll(REASON_WITHIN_S)
+            raise
         try:
             producer.flush(within_s)
         except SystemError as raised:

@@ -1,4 +1,4 @@
-"""Tokens of a real endpoint: who is told what, how long one is used, and what can go wrong."""
+"""EndpointTokens of a real endpoint: who is told what, how long one is used, and what can go wrong."""
 
 import base64
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from ottla_core.client.errors import AuthenticationFailed, Unreachable
-from ottla_core.client.token_endpoint import TokenEndpoint, Tokens
+from ottla_core.client.token_endpoint import EndpointTokens, TokenEndpoint
 from ottla_core.errors import ConfigurationError
 from tests.support.free_ports import LOOPBACK, free_port
 from tests.support.servers.certificates import Certificates
@@ -25,9 +25,9 @@ def server() -> Iterator[TokenServer]:
         yield serving
 
 
-def tokens(url: str, **more: str) -> Tokens:
+def tokens(url: str, **more: str) -> EndpointTokens:
     named = {name.replace("_", "."): value for name, value in more.items()}
-    return Tokens(TokenEndpoint.of({**CLIENT, f"{OAUTH}.token.endpoint.url": url, **named}))
+    return EndpointTokens(TokenEndpoint.of({**CLIENT, f"{OAUTH}.token.endpoint.url": url, **named}))
 
 
 def test_id_secret_and_scope_are_told_as_librdkafka_tells_them(server: TokenServer):
