@@ -24,14 +24,14 @@ class ConsoleProcess:
 
     Args:
         directory: for its file and its log.
-        settings: all but where it listens.
+        settings: all but where it listens; `{url}` in them stands for that.
     """
 
     def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
         (port,) = free_ports(1)
         self.url = f"http://{LOOPBACK}:{port}"
         path = directory / "console.properties"
-        text = {"listeners": self.url, **settings}
+        text = {"listeners": self.url, **{key: value.replace("{url}", self.url) for key, value in settings.items()}}
         path.write_text("".join(f"{key}={value}\n" for key, value in text.items()))
         found = shutil.which("ottla-console") or str(Path(sys.executable).with_name("ottla-console"))
         assert Path(found).exists(), f"{found} is missing: run make setup"

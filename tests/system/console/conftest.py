@@ -17,6 +17,7 @@ from tests.support.console.browser import chromium, new_page
 from tests.support.console.console_process import ConsoleProcess
 from tests.support.free_ports import LOOPBACK, free_ports
 from tests.support.requirements import require
+from tests.support.servers.issuer import Issuer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,7 @@ class GuardedConsole:
     Attributes:
         url: of the console.
         sasl: address of the brokers' listener with logins.
+        issuer: whose bearer tokens the brokers take, for the audience `secured_listeners.AUDIENCE`.
         admin: a client of our own, which may do everything.
         audit: file of the console's audit log.
         pages: the path of the cluster's pages.
@@ -86,6 +88,7 @@ class GuardedConsole:
     bootstrap: str
     admin: AdminClient
     audit: Path
+    issuer: Issuer
     pages: str = "/clusters/guarded"
 
 
@@ -132,6 +135,7 @@ def guarded_console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarde
                 bootstrap=secured.addresses["PLAINTEXT"],
                 admin=AdminClient({"bootstrap.servers": secured.addresses["PLAINTEXT"]}),
                 audit=directory / "audit.log",
+                issuer=secured.issuer,
             )
 
 

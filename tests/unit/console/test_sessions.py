@@ -3,7 +3,7 @@
 from itertools import count
 
 from ottla_console.access.sessions import Sessions
-from ottla_console.clusters.cluster_kit import Credentials
+from ottla_console.clusters.credentials import Credentials
 
 ANN, BOB = Credentials("ann", "a"), Credentials("bob", "b")
 
@@ -15,11 +15,11 @@ def sessions(sessions_max: int = 10) -> Sessions:
 
 def test_a_session_ends_when_it_is_idle_and_in_any_case_after_its_lifetime() -> None:
     known = sessions()
-    first = known.sign_in(None, "prod", ANN, 0.0)
+    first = known.sign_in(None, {"prod": ANN}, 0.0)
     assert known.find(first, 60.0) is not None
     assert known.find(first, 121.0) is None
     assert len(known) == 0
-    second = known.sign_in(None, "prod", ANN, 0.0)
+    second = known.sign_in(None, {"prod": ANN}, 0.0)
     for at_s in range(0, 601, 50):
         assert known.find(second, float(at_s)) is not None
     assert known.find(second, 601.0) is None
@@ -28,9 +28,9 @@ def test_a_session_ends_when_it_is_idle_and_in_any_case_after_its_lifetime() -> 
 def test_each_sign_in_draws_a_new_id_and_the_former_one_is_worth_nothing() -> None:
     known = sessions()
     planted = "planted"
-    first = known.sign_in(planted, "prod", ANN, 0.0)
+    first = known.sign_in(planted, {"prod": ANN}, 0.0)
     assert first != planted
-    second = known.sign_in(first, "test", BOB, 1.0)
+    second = known.sign_in(first, {"test": BOB}, 1.0)
     assert known.find(first, 1.0) is None
     found = known.find(second, 1.0)
     assert found is not None
@@ -39,9 +39,9 @@ def test_each_sign_in_draws_a_new_id_and_the_former_one_is_worth_nothing() -> No
 
 def test_of_too_many_the_one_that_was_not_used_for_longest_ends() -> None:
     known = sessions(sessions_max=2)
-    first, second = (known.sign_in(None, "prod", ANN, 0.0) for _ in range(2))
+    first, second = (known.sign_in(None, {"prod": ANN}, 0.0) for _ in range(2))
     known.find(first, 1.0)
-    third = known.sign_in(None, "prod", ANN, 2.0)
+    third = known.sign_in(None, {"prod": ANN}, 2.0)
     assert known.find(second, 2.0) is None
     assert known.find(first, 2.0) is not None
     assert known.find(third, 2.0) is not None
@@ -49,7 +49,7 @@ def test_of_too_many_the_one_that_was_not_used_for_longest_ends() -> None:
 
 def test_who_signs_out_is_gone_and_passwords_are_shown_nowhere() -> None:
     known = sessions()
-    signed_in = known.sign_in(None, "prod", Credentials("ann", "her secret"), 0.0)
+    signed_in = known.sign_in(None, {"prod": Credentials("ann", "her secret")}, 0.0)
     ended = known.sign_out(signed_in)
     assert known.find(signed_in, 0.0) is None
     assert "her secret" not in repr(ended)
@@ -57,7 +57,7 @@ def test_who_signs_out_is_gone_and_passwords_are_shown_nowhere() -> None:
 
 def test_to_ask_whether_a_session_goes_on_does_not_use_it() -> None:
     known = sessions()
-    first = known.sign_in(None, "prod", ANN, 0.0)
+    first = known.sign_in(None, {"prod": ANN}, 0.0)
     for at_s in range(0, 61, 20):
         assert known.goes_on(first, float(at_s))
     assert not known.goes_on(first, 61.0)

@@ -26,6 +26,7 @@ from ottla_console.clusters.verifications import Verifications
 from ottla_console.clusters.watches import Watches
 from ottla_console.config.console_config import PROGRAM, ConsoleConfig
 from ottla_console.console_metrics import serve_metrics
+from ottla_console.openid.sign_in import OpenIdSignIn
 from ottla_console.pages.all_pages import NAVIGATION, VIEWS
 from ottla_console.pages.routing import routes
 from ottla_console.pages.static_files import static_files, static_route
@@ -79,6 +80,10 @@ async def run_console(config: ConsoleConfig, stop: asyncio.Event) -> None:
         closing.callback(tails.ending.set)  # before the listeners close, which wait for answers under way
         counts = RequestCounts()
         files = static_files()
+        provider = config.openid()
+        openid = None if provider is None else OpenIdSignIn(provider, threads)
+        if openid is not None:
+            closing.callback(openid.close)
         console = Console(
             clusters=config.shown_clusters(),
             templates=template_environment(files, NAVIGATION),
@@ -95,6 +100,7 @@ async def run_console(config: ConsoleConfig, stop: asyncio.Event) -> None:
             tails=tails,
             cookie=SECURE_COOKIE if config.is_secure else SESSION_COOKIE,
             is_secure=config.is_secure,
+            openid=openid,
         )
         for shown in console.clusters.values():
             if not shown.needs_sign_in:

@@ -1,7 +1,8 @@
 """The one way to change something: `Actions.carry_out`.
 
-It asks whether the console is read-only, whether the form was confirmed, has the effect, and writes the audit record
-in each case. What the user may do, the cluster decides: the effect goes over the user's own connections.
+It asks whether the console is read-only, whether the role and the settings allow it, whether the form was confirmed,
+has the effect, and writes the audit record in each case. What the user may do, the cluster decides, as the effect
+goes over the user's own connections; or the user's role, where these are made with the console's credentials.
 """
 
 from collections.abc import Awaitable, Callable
@@ -81,9 +82,14 @@ class Actions:
         """Return the newest audit records of a cluster, the newest first."""
         return [each for each in reversed(self._audit.newest) if each["cluster"] == cluster]
 
-    async def note_sign_in(self, cluster: str, user: str, *, problem: str | None = None) -> None:
+    async def refuse(self, action: Action) -> None:
+        """Record that an action was refused before it was known what it would be."""
+        said = {"user": action.user, "cluster": action.cluster, "action": action.name, "target": action.target}
+        await self._audit.record("refused", **said, reason=action.forbidden, **action.details)
+
+    async def note_sign_in(self, cluster: str, user: str, *, problem: str | None = None, **details: Any) -> None:
         """Record that somebody has signed in, or that the cluster has refused it."""
-        details = {} if problem is None else {"reason": problem}
+        details = details if problem is None else {**details, "reason": problem}
         outcome: Outcome = "done" if problem is None else "refused"
         await self._audit.record(outcome, user=user, cluster=cluster, action="sign-in", target=cluster, **details)
 

@@ -6,10 +6,10 @@ signed in to: they make the connections.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ottla_console.clusters.cluster_kit import Credentials
+from ottla_console.clusters.credentials import Login
 
 
 @dataclass(slots=True)
@@ -23,7 +23,7 @@ class Session:
 
     begun_s: float
     used_s: float
-    credentials: dict[str, Credentials] = field(default_factory=dict)
+    credentials: dict[str, Login] = field(default_factory=dict)
 
 
 class Sessions:
@@ -62,10 +62,10 @@ class Sessions:
         found = self._sessions.get(session_id) if session_id is not None else None
         return found is not None and not self._has_ended(found, now_s)
 
-    def sign_in(self, former_id: str | None, cluster: str, credentials: Credentials, now_s: float) -> str:
-        """Return the id of a session in which a user is signed in to one more cluster."""
+    def sign_in(self, former_id: str | None, credentials: Mapping[str, Login], now_s: float) -> str:
+        """Return the id of a session in which a user is signed in to more clusters, by their names."""
         former = self.find(former_id, now_s)
-        session = Session(now_s, now_s, {**(former.credentials if former else {}), cluster: credentials})
+        session = Session(now_s, now_s, {**(former.credentials if former else {}), **credentials})
         if former_id is not None:
             self._sessions.pop(former_id, None)
         session_id = self._draw_id()

@@ -7,7 +7,6 @@ that is free, or opens one; librdkafka's admin client is shared.
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -15,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from ottla_console.clusters.bounded_threads import BoundedThreads
 from ottla_console.clusters.connect_workers import ConnectWorkers
+from ottla_console.clusters.credentials import Login
 from ottla_console.config.cluster_settings import ClusterSettings
 from ottla_operations.cluster.cluster_admin import ClusterAdmin
 from ottla_operations.kafka_access import checked_admin_client
@@ -28,14 +28,6 @@ IDLE_ADMINS_MAX: Final = 4
 Result = TypeVar("Result")
 
 log = structlog.get_logger("clusters")
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """What a user has signed in with."""
-
-    user: str
-    password: str = field(repr=False)
 
 
 class ClusterKit:
@@ -53,16 +45,13 @@ class ClusterKit:
         connect: the Connect workers.
     """
 
-    def __init__(self, settings: ClusterSettings, credentials: Credentials | None, threads: BoundedThreads) -> None:
+    def __init__(self, settings: ClusterSettings, credentials: Login | None, threads: BoundedThreads) -> None:
         self.settings = settings
         self.user = "" if credentials is None else credentials.user
-        own = (
-            {} if credentials is None else {"sasl.username": credentials.user, "sasl.password": credentials.password}
-        )
+        client = settings.client if credentials is None else credentials.in_settings(settings.client)
         self.config: Mapping[str, Any] = {
             "client.id": "ottla-console",
-            **settings.client,
-            **own,
+            **client,
             "bootstrap.servers": settings.bootstrap,
             "logger": _quiet_logger(),
         }

@@ -5,14 +5,15 @@ from collections import OrderedDict
 from typing import Final
 
 from ottla_console.clusters.bounded_threads import BoundedThreads
-from ottla_console.clusters.cluster_kit import ClusterKit, Credentials
+from ottla_console.clusters.cluster_kit import ClusterKit
 from ottla_console.clusters.cluster_watch import ClusterWatch
+from ottla_console.clusters.credentials import Login
 from ottla_console.config.cluster_settings import ClusterSettings
 
 WATCHES_MAX: Final = 200
 IDLE_MAX_S: Final = 600.0
 
-Whose = tuple[str, Credentials | None]
+Whose = tuple[str, Login | None]
 
 
 class Watches:
@@ -35,7 +36,7 @@ class Watches:
     def __len__(self) -> int:
         return len(self._watches)
 
-    def of(self, settings: ClusterSettings, credentials: Credentials | None) -> ClusterWatch:
+    def of(self, settings: ClusterSettings, credentials: Login | None) -> ClusterWatch:
         """Return what is kept of a cluster for whoever has these credentials."""
         whose = (settings.name, credentials)
         now_s = time.monotonic()
@@ -47,7 +48,7 @@ class Watches:
         watch.keep_watching(without_end=whose in self._kept)
         return watch
 
-    def end(self, settings: ClusterSettings, credentials: Credentials | None) -> None:
+    def end(self, settings: ClusterSettings, credentials: Login | None) -> None:
         """Close the connections of whoever has signed out."""
         if found := self._watches.pop((settings.name, credentials), None):
             found[0].kit.close()

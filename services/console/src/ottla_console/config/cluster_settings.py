@@ -20,13 +20,18 @@ BOOTSTRAP: Final = "bootstrap.servers"
 LOGIN: Final = "login"
 CONNECT_CHANGES: Final = "connect.changes"
 SECURITY_PROTOCOL: Final = "security.protocol"
+MECHANISM: Final = "sasl.mechanism"
+BEARER: Final = "OAUTHBEARER"
 KEYS: Final[Mapping[str, str]] = {
     BOOTSTRAP: "Addresses of brokers, as HOST:PORT separated by commas.",
-    LOGIN: "Whose credentials are used: user (whoever signs in, by SASL), or shared (those in cluster.NAME.client.*, "
-    "for everybody who reaches the console). By default user where the security protocol has SASL, else shared.",
+    LOGIN: "Whose credentials are used: user (whoever signs in, by SASL), shared (those in cluster.NAME.client.*, "
+    "for everybody who reaches it), openid (likewise, for whom the OpenID provider signs in, within a role), "
+    "or token (the access token that the provider gives the user, by OAUTHBEARER). By default user where the "
+    "security protocol has SASL, else shared.",
     "connect.url": "URLs of Connect workers, separated by commas.",
-    CONNECT_CHANGES: "Whether connectors may be changed by the console: allowed or refused. Workers know the console "
-    "and not its users, so by default it is refused where users sign in, else allowed.",
+    CONNECT_CHANGES: "Whether connectors may be changed by the console: allowed, refused, or roles (by editors and "
+    "admins). Workers know the console and not its users, so by default it is refused where users sign in with the "
+    "cluster's credentials, roles where the OpenID provider signs them in, else allowed.",
     "mirror.url": "URLs of mirror workers, separated by commas.",
     "rest.config": "File with what these workers are shown, as with `ottla --rest-config`.",
     "schema.registry.url": "URL of a schema registry.",
@@ -39,7 +44,14 @@ KEYS: Final[Mapping[str, str]] = {
 }
 """Every key below `cluster.NAME.`, with what it says."""
 
-Login = Literal["user", "shared"]
+Login = Literal["user", "shared", "openid", "token"]
+LOGINS: Final[tuple[Login, ...]] = ("user", "shared", "openid", "token")
+BY_PROVIDER: Final[frozenset[Login]] = frozenset({"openid", "token"})
+ConnectChanges = Literal["allowed", "refused", "roles"]
+CHANGES: Final[tuple[ConnectChanges, ...]] = ("allowed", "refused", "roles")
+_DEFAULT_CHANGES: Final[Mapping[Login, ConnectChanges]] = {
+    "user": "refused", "shared": "allowed", "openid": "roles", "token": "roles"
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +64,7 @@ class ClusterSettings:
         login: whose credentials make the connections.
         client: librdkafka's settings.
         connect_url, mirror_url, etcd_url: URLs separated by commas, or None.
-        connect_changes: whether connectors may be changed.
+        connect_changes: whether connectors may be changed, or by whom.
         rest_config: file with what workers are shown, or None.
         schema_registry_url: where a schema registry is, or None.
         registry: settings of its client.
@@ -65,7 +77,7 @@ class ClusterSettings:
     login: Login = "shared"
     client: Mapping[str, str] = field(default_factory=dict, repr=False)
     connect_url: str | None = None
-    connect_changes: bool = True
+    connect_changes: ConnectChanges = "allowed"
     mirror_url: str | None = None
     rest_config: str | None = None
     schema_registry_url: str | None = None
@@ -76,8 +88,13 @@ class ClusterSettings:
 
     @property
     def needs_sign_in(self) -> bool:
-        """Whether users have to sign in with credentials of the cluster."""
-        return self.login == "user"
+        """Whether users have to sign in."""
+        return self.login != "shared"
+
+    @property
+    def by_provider(self) -> bool:
+        """Whether the OpenID provider signs them in."""
+        return self.login in BY_PROVIDER
 
 
 def cluster_settings(names: tuple[str, ...], written: Mapping[str, str]) -> dict[str, ClusterSettings]:
@@ -120,15 +137,20 @@ def _cluster(name: str, own: Mapping[str, str]) -> ClusterSettings:
     client = _below(own, CLIENT)
     if BOOTSTRAP in client:
         raise ValueError(f"{prefix}{CLIENT}{BOOTSTRAP}: write {prefix}{BOOTSTRAP}")
+    by_token = own.get(LOGIN) == "token"
+    if by_token and client.get(MECHANISM, BEARER).upper() != BEARER:
+        raise ValueError(f"{prefix}{CLIENT}{MECHANISM}: with {prefix}{LOGIN}=token it is {BEARER}")
     try:
-        translated = librdkafka_settings(client, ClientRules())
+        # The tokens come with the users, so nothing is to be asked for how to get them.
+        translated = librdkafka_settings({**client, MECHANISM: "PLAIN"} if by_token else client, ClientRules())
     except ClientSettingError as error:
         raise ValueError("; ".join(f"{prefix}{CLIENT}{each}" for each in error.problems)) from None
     has_sasl = str(translated.get(SECURITY_PROTOCOL, "")).lower().startswith("sasl")
-    login = own.get(LOGIN, "user" if has_sasl else "shared")
-    if login not in ("user", "shared"):
-        raise ValueError(f"{prefix}{LOGIN}: it is user or shared")
-    if login == "user" and not has_sasl:
+    said = own.get(LOGIN, "user" if has_sasl else "shared")
+    login = next((each for each in LOGINS if each == said), None)
+    if login is None:
+        raise ValueError(f"{prefix}{LOGIN}: it is one of {', '.join(LOGINS)}")
+    if login in ("user", "token") and not has_sasl:
         raise ValueError(
             f"{prefix}{LOGIN}: users sign in by SASL; set {prefix}{CLIENT}{SECURITY_PROTOCOL} to SASL_SSL or "
             "SASL_PLAINTEXT"
@@ -136,16 +158,19 @@ def _cluster(name: str, own: Mapping[str, str]) -> ClusterSettings:
     etcd_cluster_name = own.get("etcd.cluster.name", ETCD_CLUSTER_NAME)
     if ETCD_CLUSTER.fullmatch(etcd_cluster_name) is None:
         raise ValueError(f"{prefix}etcd.cluster.name: it has letters, digits, '.', '_' and '-'")
-    changes = own.get(CONNECT_CHANGES, "refused" if login == "user" else "allowed")
-    if changes not in ("allowed", "refused"):
-        raise ValueError(f"{prefix}{CONNECT_CHANGES}: it is allowed or refused")
+    wanted = own.get(CONNECT_CHANGES, _DEFAULT_CHANGES[login])
+    changes = next((each for each in CHANGES if each == wanted), None)
+    if changes is None:
+        raise ValueError(f"{prefix}{CONNECT_CHANGES}: it is one of {', '.join(CHANGES)}")
+    if changes == "roles" and login not in BY_PROVIDER:
+        raise ValueError(f"{prefix}{CONNECT_CHANGES}: only users whom the OpenID provider signs in have roles")
     return ClusterSettings(
         name=name,
         bootstrap=bootstrap,
-        login="user" if login == "user" else "shared",
-        client={key: str(value) for key, value in translated.items()},
+        login=login,
+        client={key: str(value) for key, value in translated.items()} | ({MECHANISM: BEARER} if by_token else {}),
         connect_url=own.get("connect.url"),
-        connect_changes=changes == "allowed",
+        connect_changes=changes,
         mirror_url=own.get("mirror.url"),
         rest_config=own.get("rest.config"),
         schema_registry_url=own.get("schema.registry.url"),

@@ -12,6 +12,8 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from ottla_console.config.cluster_settings import PREFIX, ClusterSettings, cluster_settings
 from ottla_console.config.masking_settings import PREFIX as MASKING_PREFIX
 from ottla_console.config.masking_settings import masking_rules
+from ottla_console.config.openid_settings import CALLBACK, OPENID_SCOPE, OpenIdSettings, problem_of_address
+from ottla_console.config.roles import Role
 from ottla_core.config import SECRET, CommaSeparated, MetricsSettings, load_config
 from ottla_core.errors import ConfigurationError
 from ottla_core.rest.settings import DEFAULT_HOST, Listener, Listeners, RestTls
@@ -101,6 +103,59 @@ class ConsoleConfig(MetricsSettings):
         description="Secret under which masked fields are hashed. By default each start draws one, so hashes differ "
         "from then on.",
     )
+    oidc_issuer: str | None = Field(
+        None,
+        alias="oidc.issuer",
+        description="URL of an OpenID provider that signs users in, as its tokens have it; by default there is none. "
+        "cluster.NAME.login says for which clusters.",
+    )
+    oidc_client_id: str | None = Field(
+        None, alias="oidc.client.id", min_length=1, description="By which client the provider knows the console."
+    )
+    oidc_client_secret: Annotated[str | None, SECRET] = Field(
+        None, alias="oidc.client.secret", min_length=1, description="That client's secret; a public client has none."
+    )
+    oidc_scopes: CommaSeparated = Field(
+        (OPENID_SCOPE, "profile"),
+        alias="oidc.scopes",
+        description="Scopes that are asked for, separated by commas, openid among them; for offline_access many "
+        "providers give a refresh token.",
+    )
+    oidc_name_claim: str = Field(
+        "sub",
+        alias="oidc.name.claim",
+        min_length=1,
+        description="Claim of the ID token that is the user's name, in the audit log and for masking rules. Take one "
+        "that users cannot choose for themselves.",
+    )
+    oidc_groups_claim: str = Field(
+        "groups",
+        alias="oidc.groups.claim",
+        min_length=1,
+        description="Claim of the ID token that has the user's groups, such as realm_access.roles.",
+    )
+    oidc_viewer_groups: CommaSeparated = Field(
+        (),
+        alias="oidc.viewer.groups",
+        description="Groups whose members are viewers, separated by commas: they see all but security and state, and "
+        "change nothing. * stands for everybody whom the provider signs in.",
+    )
+    oidc_editor_groups: CommaSeparated = Field(
+        (),
+        alias="oidc.editor.groups",
+        description="Groups whose members are editors: they change topics, groups and connectors, too, and publish "
+        "messages.",
+    )
+    oidc_admin_groups: CommaSeparated = Field(
+        (),
+        alias="oidc.admin.groups",
+        description="Groups whose members are admins: they do all that the console can.",
+    )
+    oidc_ca_location: Path | None = Field(
+        None,
+        alias="oidc.ca.location",
+        description="PEM file with the authorities of the provider's certificate; by default those of the system.",
+    )
     log_level: str = Field(
         "info",
         alias="log.level",
@@ -126,9 +181,26 @@ class ConsoleConfig(MetricsSettings):
         has_https = any(listener.scheme == "https" for listener in self.listeners)
         if has_https and self.https_keystore_location is None:
             raise ValueError("listeners.https.ssl.keystore.location: must be set for an https listener")
-        cluster_settings(self.clusters, self._below(PREFIX))
+        shown = cluster_settings(self.clusters, self._below(PREFIX))
         self._rules()
+        self._check_provider([each.name for each in shown.values() if each.by_provider])
         return self
+
+    def _check_provider(self, needing: Sequence[str]) -> None:
+        if self.oidc_issuer is None:
+            if needing:
+                raise ValueError(f"oidc.issuer: must be set, as cluster.{needing[0]}.login says")
+            return
+        if problem := problem_of_address(self.oidc_issuer):
+            raise ValueError(f"oidc.issuer: {problem}")
+        if self.oidc_client_id is None:
+            raise ValueError("oidc.client.id: must be set with oidc.issuer")
+        if self.public_url is None:
+            raise ValueError("public.url: must be set with oidc.issuer, which sends browsers back to it")
+        if problem := problem_of_address(self.public_url):
+            raise ValueError(f"public.url: with oidc.issuer, {problem}")
+        if OPENID_SCOPE not in self.oidc_scopes:
+            raise ValueError(f"oidc.scopes: {OPENID_SCOPE} has to be among them")
 
     def _below(self, prefix: str) -> Mapping[str, str]:
         return {key: str(value) for key, value in (self.model_extra or {}).items() if key.startswith(prefix)}
@@ -168,6 +240,37 @@ class ConsoleConfig(MetricsSettings):
         except BadReference as error:
             raise ConfigurationError(str(error)) from None
         return cluster_settings(self.clusters, written)
+
+    def openid(self, environment: Mapping[str, str] = os.environ) -> OpenIdSettings | None:
+        """Return the OpenID provider, with the secret's `${env:NAME}` or `${file:PATH}` looked up; None without one.
+
+        Raises:
+            ConfigurationError: the reference leads nowhere.
+        """
+        if self.oidc_issuer is None:
+            return None
+        assert self.oidc_client_id is not None, "it is checked"
+        assert self.public_url is not None, "it is checked"
+        try:
+            secret = self.oidc_client_secret and resolved(self.oidc_client_secret, environment)
+        except BadReference as error:
+            raise ConfigurationError(f"oidc.client.secret: {error}") from None
+        named = {
+            Role.VIEWER: self.oidc_viewer_groups,
+            Role.EDITOR: self.oidc_editor_groups,
+            Role.ADMIN: self.oidc_admin_groups,
+        }
+        return OpenIdSettings(
+            issuer=self.oidc_issuer,
+            client_id=self.oidc_client_id,
+            client_secret=secret,
+            scopes=self.oidc_scopes,
+            name_claim=self.oidc_name_claim,
+            groups_claim=self.oidc_groups_claim,
+            groups={role: frozenset(groups) for role, groups in named.items()},
+            authorities=None if self.oidc_ca_location is None else str(self.oidc_ca_location),
+            redirect_uri=self.public_url.rstrip("/") + CALLBACK,
+        )
 
     def masking(self, environment: Mapping[str, str] = os.environ) -> Masking:
         """Return what is masked, with the key's `${env:NAME}` or `${file:PATH}` looked up.

@@ -21,6 +21,7 @@ from ottla_console.pages import (
     messages,
     mirrors,
     moves,
+    openid,
     overview,
     placement,
     publish,
@@ -65,6 +66,7 @@ NAVIGATION: Final[Sequence[Section]] = (
 VIEWS: Final[Sequence[View]] = (
     *home.VIEWS,
     *sign_in.VIEWS,
+    *openid.VIEWS,
     *overview.VIEWS,
     *events.VIEWS,
     *topics.VIEWS,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from ottla_console.access.roles import role_of_action, why_not
 from ottla_console.clusters.cluster_kit import ANSWER_TIMEOUT_S
 from ottla_console.clusters.connect_workers import CHANGED_WITHIN_S
 from ottla_console.pages.visit import NotFound, Visit
@@ -11,6 +12,8 @@ from ottla_operations.workers.connect_client import ConnectClient, connector_pat
 from ottla_operations.workers.worker_client import Refused
 
 NOT_THERE: Final = 404
+CHANGE: Final = "connector.change"
+"""Every action with connectors takes the same role."""
 Result = TypeVar("Result")
 Expanded = dict[str, dict[str, Any]]
 
@@ -74,15 +77,20 @@ async def change_by_workers(
         target,
         lambda: ask_workers(visit, effect, within_s=CHANGED_WITHIN_S),
         needed=needed,
-        forbidden=why_forbidden(visit),
+        forbidden=why_forbidden(visit, name),
         **details,
     )
 
 
-def why_forbidden(visit: Visit) -> str | None:
-    """Return why connectors of this cluster are not changed by the console; None where they may be."""
-    if visit.cluster.connect_changes:
+def why_forbidden(visit: Visit, action: str) -> str | None:
+    """Return why connectors of this cluster are not changed by the console for this user; None where they may be."""
+    if visit.cluster.connect_changes == "allowed":
         return None
+    if visit.cluster.connect_changes == "roles":
+        # Also where a role limits nothing else: the workers know no access control lists.
+        credentials = visit.credentials
+        assert credentials is not None, "with roles, users sign in"
+        return why_not(credentials.user, credentials.role, role_of_action(action), action)
     return (
         f"connectors of {visit.cluster.name} are not changed by the console, as its setting "
         f"cluster.{visit.cluster.name}.connect.changes says"
@@ -91,7 +99,7 @@ def why_forbidden(visit: Visit) -> str | None:
 
 def may_change(visit: Visit) -> bool:
     """Whether pages offer to change connectors."""
-    return visit.cluster.connect_changes and not visit.console.actions.read_only
+    return visit.may(CHANGE) and why_forbidden(visit, CHANGE) is None
 
 
 async def connector_of(visit: Visit) -> Connector:

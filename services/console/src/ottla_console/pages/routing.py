@@ -6,16 +6,19 @@ A page is a `View` in the list `VIEWS` of its file, and its file is a line in `a
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ottla_console.access.actions import Refused
+from ottla_console.access.actions import Action, Refused
+from ottla_console.access.roles import role_of_page, why_not
 from ottla_console.pages.visit import BadForm, Console, NotFound, SignInNeeded, Visit, cluster_address, parse_form
 from ottla_operations.errors import OperationError
 
 Page = Callable[[Visit], Awaitable[Response]]
+PATH_KEPT_MAX: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ async def _answer(visit: Visit, view: View) -> Response:
     """Return a page's answer, or one clear message on a page where there is none."""
     try:
         if view.is_of_cluster:
-            _ = visit.credentials  # whoever has not signed in learns nothing of what is at the address
+            await _check_role(visit, view)  # whoever has not signed in learns nothing of what is at the address
         if view.method == "POST":
             visit = replace(visit, form=parse_form(await visit.request.body()))
             if not visit.console.tokens.is_valid(visit.form.get("token", ""), visit.session_id):
@@ -78,7 +81,34 @@ async def _answer(visit: Visit, view: View) -> Response:
     except BadForm as error:
         return _problem(visit, 400, "This cannot be used", error)
     except OperationError as error:
+        if view.is_of_cluster and not visit.is_signed_in(visit.cluster):  # the user's token has ended meanwhile
+            return _to_sign_in(visit)
         return _problem(visit, 502, "The cluster did not do what was asked", error)
+
+
+async def _check_role(visit: Visit, view: View) -> None:
+    """See that the user has signed in, and that a role, where one limits the user, is enough for the page.
+
+    Raises:
+        SignInNeeded: the user has not signed in.
+        Refused: the role is not enough; for a change, the audit log says so.
+    """
+    credentials = visit.credentials
+    if credentials is None or not credentials.is_limited:
+        return
+    changes = view.method != "GET"
+    path = visit.request.url.path
+    problem = why_not(credentials.user, credentials.role, role_of_page(view.section, changes=changes), "this page")
+    if problem is None:
+        return
+    if changes:
+        cluster = visit.cluster.name
+        refused = Action(
+            name="form", target=path[:PATH_KEPT_MAX], user=credentials.user, cluster=cluster, forbidden=problem
+        )
+        await visit.console.actions.refuse(refused)
+        problem = f"{problem}; nothing was changed"
+    raise Refused(problem)
 
 
 def _to_sign_in(visit: Visit) -> Response:

@@ -101,8 +101,10 @@ async def _events(visit: Visit, row: TopicRow, shown: TopicTail) -> AsyncIterato
 def _may_go_on(visit: Visit) -> bool:
     if visit.console.tails.ending.is_set():
         return False
-    is_free = not visit.cluster.needs_sign_in
-    return is_free or visit.console.sessions.goes_on(visit.session_id, time.monotonic())
+    if not visit.cluster.needs_sign_in:
+        return True
+    goes_on = visit.console.sessions.goes_on(visit.session_id, time.monotonic())
+    return goes_on and visit.is_signed_in(visit.cluster)
 
 
 def _rows(visit: Visit, row: TopicRow, shown: TopicTail) -> bytes:

@@ -30,8 +30,7 @@ async def begin(visit: Visit) -> Response:
     except ValueError as error:
         raise BadForm(str(error)) from None
     console, settings = visit.console, visit.console.clusters[wanted.source]
-    signed_in = visit.session.credentials if visit.session is not None else {}
-    source = console.watches.of(settings, signed_in[wanted.source] if settings.needs_sign_in else None).kit
+    source = console.watches.of(settings, visit.credentials_of(settings)).kit
 
     async def effect() -> None:
         console.verifications.begin(source, visit.watch.kit, wanted)
@@ -61,11 +60,10 @@ def _own(visit: Visit) -> RunningVerification | None:
 
 def _sources(visit: Visit) -> list[str]:
     """Return the clusters that can be the source: others, to which the user has signed in where that is needed."""
-    signed_in = visit.session.credentials if visit.session is not None else {}
     return [
         name
         for name, each in visit.console.clusters.items()
-        if name != visit.cluster.name and (not each.needs_sign_in or name in signed_in)
+        if name != visit.cluster.name and visit.is_signed_in(each)
     ]
 
 

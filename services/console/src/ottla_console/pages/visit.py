@@ -18,16 +18,19 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from ottla_console.access.actions import Action, Actions
 from ottla_console.access.form_tokens import FormTokens
 from ottla_console.access.notices import Notices
+from ottla_console.access.roles import role_of_action, why_not
 from ottla_console.access.sessions import Session, Sessions
 from ottla_console.access.sign_in_brake import SignInBrake
 from ottla_console.clusters.bounded_threads import BoundedThreads
-from ottla_console.clusters.cluster_kit import ANSWER_TIMEOUT_S, ClusterKit, Credentials
+from ottla_console.clusters.cluster_kit import ANSWER_TIMEOUT_S, ClusterKit
 from ottla_console.clusters.cluster_watch import ClusterWatch
+from ottla_console.clusters.credentials import Login
 from ottla_console.clusters.movements import Movements
 from ottla_console.clusters.topic_tail import Tails
 from ottla_console.clusters.verifications import Verifications
 from ottla_console.clusters.watches import Watches
 from ottla_console.config.cluster_settings import ClusterSettings
+from ottla_console.openid.sign_in import OpenIdSignIn
 from ottla_console.views.cluster_events import ActionDone
 from ottla_operations.errors import OperationError
 from ottla_operations.records.record_masking import Mask, Masking
@@ -58,6 +61,7 @@ class Console:
         clusters: those that are shown, by name.
         cookie: the name of the session's cookie.
         is_secure: whether browsers reach the console by TLS alone, so that cookies go no other way.
+        openid: the OpenID provider that signs users in; None without one.
     """
 
     clusters: Mapping[str, ClusterSettings]
@@ -75,6 +79,7 @@ class Console:
     masking: Masking
     cookie: str
     is_secure: bool
+    openid: OpenIdSignIn | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,17 +115,40 @@ class Visit:
         return self.console.clusters[name]
 
     @property
-    def credentials(self) -> Credentials | None:
+    def credentials(self) -> Login | None:
         """What the user has signed in to the cluster with; None where nobody has to.
 
         Raises:
-            SignInNeeded: the user has not signed in.
+            SignInNeeded: the user has not signed in, or the token has ended.
         """
-        if not self.cluster.needs_sign_in:
+        return self.credentials_of(self.cluster)
+
+    def credentials_of(self, settings: ClusterSettings) -> Login | None:
+        """Return what the user has signed in to any cluster with; as `credentials`."""
+        if not settings.needs_sign_in:
             return None
-        if self.session is None or self.cluster.name not in self.session.credentials:
+        if not self.is_signed_in(settings):
             raise SignInNeeded
-        return self.session.credentials[self.cluster.name]
+        assert self.session is not None, "it has the credentials"
+        return self.session.credentials[settings.name]
+
+    def is_signed_in(self, settings: ClusterSettings) -> bool:
+        """Whether the user has signed in to a cluster, or does not need to."""
+        if not settings.needs_sign_in:
+            return True
+        found = self.session.credentials.get(settings.name) if self.session is not None else None
+        return found is not None and not found.has_ended
+
+    def why_not(self, action: str) -> str | None:
+        """Return why the user's role does not allow an action; None where it does, or where others decide."""
+        credentials = self.credentials
+        if credentials is None or not credentials.is_limited:
+            return None
+        return why_not(credentials.user, credentials.role, role_of_action(action), action)
+
+    def may(self, action: str) -> bool:
+        """Whether pages offer an action; its effect is guarded by `act`."""
+        return not self.console.actions.read_only and self.why_not(action) is None
 
     @property
     def user(self) -> str:
@@ -130,7 +158,11 @@ class Visit:
 
     def mask(self, topic: str) -> Mask:
         """Return what of a topic's messages is masked for the user; all of them pass through it."""
-        return self.console.masking.of(self.cluster.name, topic, [self.user] if self.user else [])
+        credentials = self.credentials
+        who = [] if credentials is None else [credentials.user]
+        if credentials is not None and credentials.role is not None:
+            who.append(f"role:{credentials.role.title}")
+        return self.console.masking.of(self.cluster.name, topic, who)
 
     @property
     def watch(self) -> ClusterWatch:
@@ -172,7 +204,7 @@ class Visit:
             cluster=self.cluster.name,
             confirmation=self.form.get("confirm"),
             needed=needed,
-            forbidden=forbidden,
+            forbidden=self.why_not(name) or forbidden,
             details=details,
         )
         began_s = time.time()
@@ -217,12 +249,15 @@ class Visit:
         cluster = self.console.clusters.get(name) if name else None
         theme = self.request.cookies.get(THEME_COOKIE, THEMES[0])
         signed_in = self.session.credentials if self.session else {}
+        login = signed_in.get(cluster.name) if cluster else None
         return {
             "visit": self,
             "cluster": cluster,
             "clusters": list(self.console.clusters.values()),
             "section": self.section,
-            "user": signed_in[cluster.name].user if cluster and cluster.name in signed_in else "",
+            "user": login.user if login is not None else "",
+            "role": login.role.title if login is not None and login.role is not None else "",
+            "may": self.may if cluster and self.is_signed_in(cluster) else _may_nothing,
             "theme": theme if theme in THEMES else THEMES[0],
             "themes": THEMES,
             "token": self.console.tokens.token_of(self.session_id),
@@ -230,6 +265,10 @@ class Visit:
             "notice": self.console.notices.take(self.query("notice") or None),
             "path": self.request.url.path + (f"?{self.request.url.query}" if self.request.url.query else ""),
         }
+
+
+def _may_nothing(_action: str) -> bool:
+    return False
 
 
 def cluster_address(cluster: str, *segments: str, **parameters: str) -> str:
