@@ -25,6 +25,7 @@ VIEWS = {
     "publish": "/topics/looked-at/publish?copy=0:0",
     "tail": "/topics/looked-at/tail",
     "sql": "/topics/looked-at/sql?q=SELECT value, octet_length(value::BLOB) AS n, flight FROM records",
+    "pipeline": "/topics/looked-at/pipeline?q=SELECT value FROM records",
     "groups": "/groups",
     "group": "/groups/looked-at",
     "group-reset": "/groups/looked-at/reset?to=earliest",

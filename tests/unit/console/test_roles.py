@@ -6,6 +6,8 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
+from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any
 
@@ -24,21 +26,28 @@ from ottla_console.access.roles import ACTIONS, role_of_action
 from ottla_console.access.sessions import Sessions
 from ottla_console.access.sign_in_brake import SignInBrake
 from ottla_console.clusters.bounded_threads import BoundedThreads
-from ottla_console.clusters.credentials import Login, RoleLogin
+from ottla_console.clusters.credentials import Login, RoleLogin, TokenLogin
 from ottla_console.clusters.movements import Movements
 from ottla_console.clusters.topic_tail import Tails
 from ottla_console.clusters.verifications import Verifications
 from ottla_console.clusters.watches import Watches
 from ottla_console.config.cluster_settings import ClusterSettings
 from ottla_console.config.roles import Role
+from ottla_console.openid.access_tokens import AccessTokens
+from ottla_console.openid.id_token import Identity
+from ottla_console.openid.sign_in import SignedIn
+from ottla_console.openid.sign_in_attempts import SignInAttempts
+from ottla_console.openid.token_answer import TokenAnswer
 from ottla_console.pages.all_pages import NAVIGATION, VIEWS
 from ottla_console.pages.connect_access import change_by_workers
+from ottla_console.pages.openid import begin_session
+from ottla_console.pages.pipeline import why_no_pipeline
 from ottla_console.pages.routing import View, routes
 from ottla_console.pages.static_files import static_files
 from ottla_console.pages.templates import template_environment
 from ottla_console.pages.visit import Console, Visit
 from ottla_core.rest.path_segments import EncodedPaths
-from ottla_operations.records.record_masking import Masking
+from ottla_operations.records.record_masking import How, Masking, MaskingRule, masked_field
 
 PAGES = Path(ottla_console.__file__).parent / "pages"
 COOKIE = "session"
@@ -198,6 +207,51 @@ def test_connectors_are_changed_by_roles_also_where_the_cluster_knows_the_user(c
         refused = visit(console, role)
         with pytest.raises(Refused, match="takes the role editor"):
             asyncio.run(change_by_workers(refused, "connector.delete", "x", lambda _: None))
+
+
+def test_whoever_signs_in_after_another_user_gets_nothing_of_that_user_s(console: Console) -> None:
+    token = ClusterSettings(name="other", bootstrap="x:1", login="token")
+    shown = replace(console, clusters={**console.clusters, "other": token})
+    tokens = [
+        AccessTokens(TokenAnswer(access_token=name, life_s=60), _no_refresh, time.monotonic, time.time)
+        for name in "ab"
+    ]
+    former = {"prod": RoleLogin("ann", Role.ADMIN), "other": TokenLogin("ann", Role.ADMIN, tokens[0])}
+    session_id = shown.sessions.sign_in(None, former, time.monotonic())
+    scope: dict[str, Any] = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []}
+    session = shown.sessions.find(session_id, time.monotonic())
+    asked = Visit(console=shown, request=Request(scope), session_id=session_id, session=session)
+    attempt = SignInAttempts(lambda: "drawn").begin(None, cluster="other", then="/", now_s=0.0)
+    signed_in = SignedIn(Identity("eve", None), tokens[1])
+    begun = asyncio.run(begin_session(asked, attempt, signed_in, {"other": TokenLogin("eve", None, tokens[1])}))
+    cookie = SimpleCookie(begun.headers["set-cookie"])
+    now = shown.sessions.find(cookie[COOKIE].value, time.monotonic())
+    assert now is not None
+    assert {name: each.user for name, each in now.credentials.items()} == {"other": "eve"}
+    assert [each.has_ended for each in tokens] == [True, False]
+    assert shown.sessions.find(session_id, time.monotonic()) is None
+
+
+def _no_refresh(_token: str) -> TokenAnswer:
+    raise AssertionError("nobody asks for another token")
+
+
+def test_no_pipeline_is_made_of_a_topic_with_fields_that_are_masked_for_the_user(console: Console) -> None:
+    rule = MaskingRule(
+        name="cards",
+        topics=("payments",),
+        fields=(masked_field("$.card"),),
+        how=How.HIDE,
+        exempt=frozenset({"role:admin"}),
+    )
+    cluster = ClusterSettings(name="prod", bootstrap="x:1", login="openid", connect_url="http://x:1")
+    shown = replace(console, masking=Masking((rule,), b"secret"), clusters={"prod": cluster})
+    assert "masked" in (why_no_pipeline(visit(shown, Role.EDITOR), "payments") or "")
+    assert why_no_pipeline(visit(shown, Role.EDITOR), "flights") is None
+    assert why_no_pipeline(visit(shown, Role.ADMIN), "payments") is None
+    assert "takes the role editor" in (why_no_pipeline(visit(shown, Role.VIEWER), "flights") or "")
+    without = replace(shown, clusters={"prod": replace(cluster, connect_url=None)})
+    assert "knows no Connect workers" in (why_no_pipeline(visit(without, Role.ADMIN), "flights") or "")
 
 
 def test_masking_rules_know_roles(console: Console) -> None:

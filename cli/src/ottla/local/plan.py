@@ -49,6 +49,8 @@ FORKED_MODULES = {
     "broker": "ottla_broker.app",
 }
 """Services whose `main` runs in a process that is forked from one that has done their imports."""
+CHECKPOINTS = "checkpoints"
+"""Below the cluster's directory, where `ottla sql` has those of pipelines, too."""
 SERVICE_STAGES = (("controller", "group-coordinator", "broker"), ("connect", "mirror", "console"))
 
 
@@ -394,6 +396,7 @@ def _plan_console(
     assert not options.secure, "a secured cluster has no console beside it"
     beside = {
         "connect.url": ",".join(_url(each) for each in options.connect_ports),
+        "connect.checkpoint.location": str(context.directory.path / CHECKPOINTS) if options.connect_ports else "",
         "mirror.url": ",".join(_url(each) for each in options.mirror_ports),
         "etcd.url": ",".join(context.etcd_endpoints),
     }

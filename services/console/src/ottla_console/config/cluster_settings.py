@@ -19,6 +19,7 @@ ETCD_CLUSTER: Final = re.compile(r"[A-Za-z0-9._-]+")
 BOOTSTRAP: Final = "bootstrap.servers"
 LOGIN: Final = "login"
 CONNECT_CHANGES: Final = "connect.changes"
+CHECKPOINTS: Final = "connect.checkpoint.location"
 SECURITY_PROTOCOL: Final = "security.protocol"
 MECHANISM: Final = "sasl.mechanism"
 BEARER: Final = "OAUTHBEARER"
@@ -32,6 +33,8 @@ KEYS: Final[Mapping[str, str]] = {
     CONNECT_CHANGES: "Whether connectors may be changed by the console: allowed, refused, or roles (by editors and "
     "admins). Workers know the console and not its users, so by default it is refused where users sign in with the "
     "cluster's credentials, roles where the OpenID provider signs them in, else allowed.",
+    CHECKPOINTS: "Folder or URI below which pipelines that are made of queries keep how far they are; all workers "
+    "have to see it. By default it is asked for.",
     "mirror.url": "URLs of mirror workers, separated by commas.",
     "rest.config": "File with what these workers are shown, as with `ottla --rest-config`.",
     "schema.registry.url": "URL of a schema registry.",
@@ -64,6 +67,7 @@ class ClusterSettings:
         login: whose credentials make the connections.
         client: librdkafka's settings.
         connect_url, mirror_url, etcd_url: URLs separated by commas, or None.
+        connect_checkpoints: below which folder or URI pipelines have their checkpoints, or None.
         connect_changes: whether connectors may be changed, or by whom.
         rest_config: file with what workers are shown, or None.
         schema_registry_url: where a schema registry is, or None.
@@ -77,6 +81,7 @@ class ClusterSettings:
     login: Login = "shared"
     client: Mapping[str, str] = field(default_factory=dict, repr=False)
     connect_url: str | None = None
+    connect_checkpoints: str | None = None
     connect_changes: ConnectChanges = "allowed"
     mirror_url: str | None = None
     rest_config: str | None = None
@@ -170,6 +175,7 @@ def _cluster(name: str, own: Mapping[str, str]) -> ClusterSettings:
         login=login,
         client={key: str(value) for key, value in translated.items()} | ({MECHANISM: BEARER} if by_token else {}),
         connect_url=own.get("connect.url"),
+        connect_checkpoints=own.get(CHECKPOINTS),
         connect_changes=changes,
         mirror_url=own.get("mirror.url"),
         rest_config=own.get("rest.config"),

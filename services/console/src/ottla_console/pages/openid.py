@@ -64,7 +64,7 @@ async def callback(visit: Visit) -> Response:
     except OperationError as error:
         await visit.console.actions.note_sign_in(cluster, "", problem=str(error))
         return _problem(visit, cluster, str(error), 502)
-    return await _begin_session(visit, attempt, signed_in, credentials)
+    return await begin_session(visit, attempt, signed_in, credentials)
 
 
 async def signed_out(visit: Visit) -> Response:
@@ -74,9 +74,15 @@ async def signed_out(visit: Visit) -> Response:
     )
 
 
-async def _begin_session(
+async def begin_session(
     visit: Visit, attempt: Attempt, signed_in: SignedIn, credentials: Mapping[str, Login]
 ) -> Response:
+    """Begin a session of somebody whom the provider has signed in, and of nobody whom it has signed in before."""
+    if visit.session is not None:
+        for name, settings in visit.console.clusters.items():
+            former = visit.session.credentials.pop(name, None) if settings.by_provider else None
+            if former is not None:  # it may be another user's, with rights that this one does not have
+                former.end()
     role = signed_in.identity.role
     await visit.console.actions.note_sign_in(
         attempt.cluster, signed_in.identity.user, role=role.title if role is not None else "none"
