@@ -39,7 +39,7 @@ MISTAKES = [
     ("group list -X security.protocol=ssl", FAILED, "it speaks no TLS: leave out security.protocol=ssl"),
     (
         "topic list -X security.protocol=sasl_plaintext "
-        "-X sasl.mechanism=PLAIN -X sasl.username=u -X sasl.password=p",
+        "-X sasl.mechanism=PLAIN -X sasl.username=u -X sasl.password=${{env:PASSWORD}}",
         FAILED,
         "lets this client not in",
     ),
@@ -151,6 +151,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
             "OTTLA_BOOTSTRAP": cluster.bootstrap,
             "OTTLA_CONNECT_URL": f"http://127.0.0.1:{worker.port}",
             "XDG_CONFIG_HOME": str(folder),
+            "PASSWORD": "p",
         }
         names = {
             "bootstrap": cluster.bootstrap,
