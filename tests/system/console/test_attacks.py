@@ -48,6 +48,10 @@ ACTIONS: dict[str, tuple[str, dict[str, str]]] = {
     "/topics/{topic:segment}/delete": ("/topics/seen/delete", {"confirm": "seen"}),
     "/topics/{topic:segment}/settings": ("/topics/seen/settings", {"name": "retention.ms", "value": "1000"}),
     "/topics/{topic:segment}/publish": ("/topics/seen/publish", {"value": "from ann"}),
+    "/topics/{topic:segment}/pipeline": (
+        "/topics/seen/pipeline",
+        {"q": "SELECT 1", "name": "p", "target": "p", "mode": "append", "checkpoint": "/c"},
+    ),
     "/groups/{group:segment}/delete": ("/groups/seen/delete", {"confirm": "seen"}),
     "/groups/{group:segment}/reset": ("/groups/seen/reset", {"plan": '[["seen", 0, 1, 0]]'}),
     "/elections": ("/elections", {"plan": ""}),
