@@ -119,6 +119,7 @@ def test_an_admin_signs_in_creates_a_topic_and_signs_out(
         expect(page.locator("form.user")).to_contain_text("ann admin")
         page.get_by_role("link", name="New topic").first.click()
         page.get_by_label("Name", exact=True).fill(topic)
+        page.get_by_label("Replicas").fill("1")  # so that other tests can empty brokers
         page.get_by_role("button", name="Create").click()
         expect(page.get_by_role("heading", level=1)).to_contain_text(topic)
         assert topic in shown_cluster.admin.list_topics(timeout=10).topics
