@@ -236,6 +236,11 @@ class SimulatedLog:
         """There are no transactions."""
         return self._high_watermark
 
+    @property
+    def has_open_transactions(self) -> bool:
+        """Likewise."""
+        return False
+
     def void_verifications(self) -> None:
         """There are none."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla_core.errors import InvalidRecord
-from ottla_core.wire.record_batch import Buffer, RecordBatchHeader
+from ottla_core.wire.record_batch import NO_LEADER_EPOCH, Buffer, RecordBatchHeader
 from ottla_core.wire.records import Record, encode_batch, iterate_records
 
 _ABORT: Final = 0
@@ -20,6 +20,13 @@ _FORMAT_VERSION: Final = 0
 
 _KEY: Final = struct.Struct(">hh")
 _VALUE: Final = struct.Struct(">hi")
+
+PROMOTION_MARKER: Final = -1
+"""As coordinator epoch: no coordinator has written the marker, but the leader of a partition that was promoted.
+
+It aborts what was open in records of another cluster, and its producer is forgotten with it: producer ids of two
+clusters are not told apart by their numbers. Coordinators count from 0.
+"""
 
 _SECTION_SIZE_BYTES_MAX: Final = 64 * 1024
 """A control batch that unpacks to more holds no marker of any version; what comes in must not fill the memory."""
@@ -33,7 +40,8 @@ class TransactionMarker:
         producer_id: the transaction's producer.
         producer_epoch: its epoch; one greater than that of the records if the epoch was raised at the end.
         is_commit: whether the records count; they are aborted otherwise.
-        coordinator_epoch: the epoch of the coordinator that decided it, by which a former one's marker is refused.
+        coordinator_epoch: the epoch of the coordinator that decided it, by which a former one's marker is refused; or
+            `PROMOTION_MARKER`.
     """
 
     producer_id: int
@@ -42,16 +50,19 @@ class TransactionMarker:
     coordinator_epoch: int
 
 
-def marker_batch(marker: TransactionMarker, now_ms: int) -> bytes:
-    """Return the batch that ends a transaction, with the base offset 0, which the leader replaces."""
+def marker_batch(
+    marker: TransactionMarker, now_ms: int, *, base_offset: int = 0, leader_epoch: int = NO_LEADER_EPOCH
+) -> bytes:
+    """Return the batch that ends a transaction; a leader that appends it replaces base offset and leader epoch."""
     record = Record(
-        0,
+        base_offset,
         now_ms,
         _KEY.pack(_FORMAT_VERSION, _COMMIT if marker.is_commit else _ABORT),
         _VALUE.pack(_FORMAT_VERSION, marker.coordinator_epoch),
     )
     return encode_batch(
         [record],
+        leader_epoch=leader_epoch,
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
         is_transactional=True,

@@ -8,7 +8,10 @@ high watermark (`replica/leader_replica.py`); as a follower it takes over the le
 
 from dataclasses import replace
 from functools import partial
+from typing import Final
 from uuid import UUID
+
+import structlog
 
 from ottla_broker.log.appends.append_result import AppendResult
 from ottla_broker.log.appends.append_validation import AppendOrigin
@@ -28,6 +31,8 @@ from ottla_core.cluster.state.model import NO_EPOCH, PartitionState
 from ottla_core.errors import KafkaError, NotLeaderOrFollower
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.record_batch import Buffer
+
+_logger: Final = structlog.get_logger("links")
 
 
 class Partition:
@@ -56,6 +61,7 @@ class Partition:
     __slots__ = (
         "_leader",
         "_led_epoch",
+        "_may_have_left_open",
         "_unreplicated",
         "_watchers",
         "awaits_first_answer",
@@ -93,6 +99,7 @@ class Partition:
         self.traffic = context.traffic.of(topic_partition.topic)
         self._leader: LeaderReplica | None = None
         self._led_epoch = NO_EPOCH
+        self._may_have_left_open = False
         self._watchers: set[PartitionWatcher] = set()
         self._unreplicated = ReplicationWaits()
         log.when_failed(self._log_failed)
@@ -180,14 +187,17 @@ class Partition:
             else:
                 self._leader.take_over(state, now_ms)
             self.advance_high_watermark()
+            self._may_have_left_open = self.log.has_open_transactions
         else:
             self._leader = None
+            self._may_have_left_open = False
             self._unreplicated.give_up(self.not_leader)
             self.log.void_verifications()
         if led != leads or former is not state:
             self.tell_change()
             self.tell_if_unfit()
             self._tell_link(former)
+        self.end_left_open()
 
     # Whether another log is longer
 
@@ -216,6 +226,7 @@ class Partition:
         self.leads = False
         self.search = None
         self._leader = None
+        self._may_have_left_open = False
         self._unreplicated.give_up(self.not_leader)
         self.log.void_verifications()
         self.tell_change()
@@ -293,6 +304,8 @@ class Partition:
             raise self.not_leader()
         if self.state.link is not None:
             self.check_takes_writes()
+        if self._may_have_left_open:  # else a producer of the same id would go on with another cluster's transaction
+            self._abort_left_open(leader)
         if all_in_sync and len(self.state.isr) < self.min_in_sync_replicas:
             in_sync, asked_for = len(self.state.isr), self.min_in_sync_replicas
             raise too_few_replicas(self.topic_partition, in_sync, asked_for, in_log=self.log.has_batch(records))
@@ -312,6 +325,34 @@ class Partition:
             traffic.produced_bytes += len(records)
             traffic.produced_records += appended.last_offset - appended.base_offset + 1
         return appended
+
+    def end_left_open(self) -> None:
+        """End what a source has left open here, if that is due; the next write or look tries again what fails."""
+        leader = self._leader
+        if leader is None or not self._may_have_left_open:
+            return
+        try:
+            self._abort_left_open(leader)
+        except KafkaError as error:
+            _logger.warning(
+                "transactions of a source could not be ended; trying again",
+                partition=str(self.topic_partition),
+                error=error.message,
+            )
+
+    def _abort_left_open(self, leader: LeaderReplica) -> None:
+        """Append the markers for it, as the leader of a partition that follows no source any more."""
+        log = self.log
+        if self.state.link is not None:  # markers come from the source, which may have been promoted in its turn
+            return
+        former_end_offset = log.log_end_offset
+        size_bytes = 0
+        try:
+            size_bytes = log.abort_left_open(leader_epoch=self.state.leader_epoch, now_ms=self.context.time_ms())
+            self._may_have_left_open = False
+        finally:
+            if log.log_end_offset != former_end_offset:
+                self.has_grown(leader, former_end_offset, size_bytes)
 
     def needs_verification(self, records: Buffer) -> bool:
         """Return whether a client's batch begins a transaction here, of which its coordinator has to be asked."""

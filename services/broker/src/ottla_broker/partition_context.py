@@ -8,6 +8,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from ottla_broker.topic_traffic import TrafficByTopic
+from ottla_core.clock import SystemClock
 from ottla_core.cluster.state.model import PartitionState
 from ottla_core.errors import KafkaError
 
@@ -60,6 +61,7 @@ class ReplicationContext:
             now, with its former state; it must not fail.
         name_of_link: what to call a link.
         traffic: counts what goes into and out of topics.
+        time_ms: the clock for timestamps.
         on_search: told when a replica begins to search for the longest log, and when it has heard of one.
     """
 
@@ -73,4 +75,5 @@ class ReplicationContext:
     on_link: Callable[["Partition", PartitionState], None] | None = None
     name_of_link: Callable[[UUID], str] = str
     on_search: Callable[["Partition"], None] | None = None
+    time_ms: Callable[[], int] = SystemClock().time_ms
     traffic: TrafficByTopic = field(default_factory=TrafficByTopic)

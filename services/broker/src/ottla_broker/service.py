@@ -297,6 +297,7 @@ async def _start_replication(
         broker_id=config.node_id,
         lag_max_ms=config.replica_lag_time_max_ms,
         monotonic_ms=lambda: int(clock.monotonic() * 1000),
+        time_ms=clock.time_ms,
     )
     throttles = ReplicationThrottles()
     fetchers = FetcherPool(

@@ -199,6 +199,7 @@ class IsrUpdates:
                 if position % LOOKED_AT_PER_TURN_MAX == 0:
                     await asyncio.sleep(0)
                 if partition.leads:
+                    partition.end_left_open()
                     partition.advance_high_watermark()
                     self.look_at(partition)
 

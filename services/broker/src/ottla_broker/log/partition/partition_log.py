@@ -30,13 +30,14 @@ from ottla_broker.log.partition.log_reader import LogReader
 from ottla_broker.log.partition.log_removal import LogRemoval
 from ottla_broker.log.partition.log_transactions import Aborted, LogTransactions
 from ottla_broker.log.partition.truncation import LogTruncation
+from ottla_broker.log.producers.left_open import abort_of_promotion, left_open, promoted_at
 from ottla_broker.log.producers.producer_snapshot import snapshot_offsets, snapshot_path, write_snapshot
 from ottla_broker.log.producers.producer_state import ProducerBatch, ProducerEntry, carries_sequence
 from ottla_broker.log.producers.verification import VerificationGuard
 from ottla_broker.log.segments.log_slice import LogSlice
 from ottla_core.errors import DuplicateSequenceNumber, KafkaError, KafkaStorageError, OffsetOutOfRange
 from ottla_core.topic_config import TopicConfig
-from ottla_core.wire.control_records import TransactionMarker
+from ottla_core.wire.control_records import TransactionMarker, marker_batch
 from ottla_core.wire.record_batch import (
     INT32_MAX,
     NO_TIMESTAMP,
@@ -262,6 +263,33 @@ class PartitionLog:
         except OSError as error:  # whether a segment is full may have to be read
             raise self._errors.of("append to", error) from error
         return self.log_end_offset
+
+    @property
+    def has_open_transactions(self) -> bool:
+        """Whether a transaction is open here, of clients or of a source."""
+        return len(self.producers.transactions) > 0
+
+    def abort_left_open(self, *, leader_epoch: int, now_ms: int) -> int:
+        """Append the markers that end what a source has left open; return their size in bytes.
+
+        They are appended as followers append them, so that all replicas take in the same.
+
+        Args:
+            leader_epoch: of this leader, which has begun in the log, and is of a partition that follows no source.
+            now_ms: the clock.
+
+        Raises:
+            KafkaStorageError: the disk refuses some.
+        """
+        producers = left_open(self.producers, promoted_at(self.leader_epochs.entries))
+        if not producers:
+            return 0
+        markers = b"".join(
+            marker_batch(abort_of_promotion(each), now_ms, base_offset=offset, leader_epoch=leader_epoch)
+            for offset, each in enumerate(producers, self.log_end_offset)
+        )
+        self.append_as_follower(markers, now_ms=now_ms, leader_epoch=leader_epoch)
+        return len(markers)
 
     def _append_run(self, run: BatchRun, now_ms: int) -> None:
         first = run.headers[0]

@@ -32,7 +32,7 @@ from ottla_core.errors import (
     OutOfOrderSequenceNumber,
 )
 from ottla_core.topic_partition import TopicPartition
-from ottla_core.wire.control_records import TransactionMarker
+from ottla_core.wire.control_records import PROMOTION_MARKER, TransactionMarker
 from ottla_core.wire.record_batch import (
     INT32_MAX,
     NO_PRODUCER_EPOCH,
@@ -176,9 +176,9 @@ class ProducerStates:
         return iter(self._entries.values())
 
     def clear(self) -> None:
-        """Forget all of them, but those with an open transaction.
+        """Forget all of them, but those with an open transaction: its records must not be shown undecided.
 
-        None should be open where producers are forgotten; if one is, its records must not be shown undecided.
+        They go with the markers by which a promotion ends these; see `abort_of_promotion`.
         """
         self._entries = {
             entry.producer_id: entry
@@ -289,7 +289,13 @@ class ProducerStates:
     def end_transaction(
         self, marker: TransactionMarker, marker_offset: int, timestamp: int, written_ms: int = NO_TIMESTAMP
     ) -> EndedTransaction | None:
-        """Remember a marker that was written; return what it has ended, or None if no transaction was open here."""
+        """Remember a marker that was written; return what it has ended, or None if no transaction was open here.
+
+        One of a promotion takes its producer along, which is another cluster's.
+        """
+        if marker.coordinator_epoch == PROMOTION_MARKER:
+            former = self._entries.pop(marker.producer_id, None)
+            return None if former is None else self._ended(former, marker, marker_offset)
         entry = self._entries.get(marker.producer_id)
         if entry is None:
             entry = ProducerEntry(marker.producer_id, marker.producer_epoch, timestamp)
@@ -298,6 +304,9 @@ class ProducerStates:
         entry.coordinator_epoch = max(marker.coordinator_epoch, entry.coordinator_epoch)
         entry.last_timestamp = timestamp
         entry.written_ms = written_ms
+        return self._ended(entry, marker, marker_offset)
+
+    def _ended(self, entry: ProducerEntry, marker: TransactionMarker, marker_offset: int) -> EndedTransaction | None:
         first_offset = entry.current_transaction_first_offset
         if first_offset == NO_TRANSACTION:
             return None

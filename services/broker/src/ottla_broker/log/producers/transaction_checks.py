@@ -5,7 +5,8 @@ A client's batch goes on with the open transaction of its producer and epoch, or
 coordinator has seen to the verification, so only its epoch counts. A marker is of no older epoch than the records,
 and of no older coordinator than the last marker. Where epochs are raised at each end (transaction version 2) it is of
 a later epoch than the records: one of the same epoch is late, and would end the next transaction but for that. It is
-taken again if the transaction has ended with it already, for its answer may have been lost (KAFKA-19999).
+taken again if the transaction has ended with it already, for its answer may have been lost (KAFKA-19999). None is
+taken that looks as if a promotion had written it.
 
 Source: Kafka's ProducerAppendInfo and `UnifiedLog.analyzeAndValidateProducerState`.
 """
@@ -20,7 +21,7 @@ from ottla_core.errors import (
     OutOfOrderSequenceNumber,
     TransactionCoordinatorFenced,
 )
-from ottla_core.wire.control_records import TransactionMarker
+from ottla_core.wire.control_records import PROMOTION_MARKER, TransactionMarker
 from ottla_core.wire.record_batch import RecordBatchHeader
 
 FIRST_VERSION_WITH_EPOCH_BUMP: Final = 2
@@ -86,8 +87,14 @@ def check_marker(producers: ProducerStates, marker: TransactionMarker, transacti
 
     Raises:
         InvalidProducerEpoch: it is of an earlier epoch than it has to be.
-        TransactionCoordinatorFenced: a later coordinator has written a marker for this producer here.
+        TransactionCoordinatorFenced: a later coordinator has written a marker for this producer here, or it is of
+            none.
     """
+    if marker.coordinator_epoch <= PROMOTION_MARKER:  # which no coordinator has, and which would drop the producer
+        raise TransactionCoordinatorFenced(
+            f"The marker for producer {marker.producer_id} in {producers.topic_partition} has the impossible"
+            f" coordinator epoch {marker.coordinator_epoch}"
+        )
     entry = producers.get(marker.producer_id)
     if entry is None:
         return
