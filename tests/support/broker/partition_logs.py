@@ -99,6 +99,7 @@ def batch_of(
     producer: tuple[int, int, int] = (-1, -1, -1),
     base_offset: int = 0,
     leader_epoch: int = -1,
+    is_transactional: bool = False,
 ) -> bytes:
     """One batch; `producer` is id, epoch and base sequence."""
     times = timestamps or [NOW_MS] * len(values)
@@ -112,6 +113,7 @@ def batch_of(
         producer_epoch=producer[1],
         base_sequence=producer[2],
         leader_epoch=leader_epoch,
+        is_transactional=is_transactional,
     )
 
 

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla_core.cluster.controller_rpc.link_api import LinkedPartitionState
 from tests.support.clusters.linked_clusters import Target, fetched_bytes
 from tests.support.clusters.replicated_cluster import ReplicatedCluster
+from tests.support.eventually import eventually
 from tests.support.reference.secured_kafka import PASSWORD, SecuredKafka, secured_kafka
 
 pytestmark = pytest.mark.slow
@@ -75,14 +76,44 @@ def test_a_linked_topic_has_the_bytes_of_kafkas(kafka: SecuredKafka, target: Tar
     assert fetched_bytes(leader, topic, end) == fetched_bytes(kafka.open, topic, end)
 
 
-def test_a_partition_stops_at_the_first_transaction_and_says_where(kafka: SecuredKafka, target: Target) -> None:
+def test_transactions_of_kafkas_come_along_and_a_promotion_ends_what_is_open(
+    kafka: SecuredKafka, target: Target
+) -> None:
     create(kafka, "transactional")
     write(kafka, "transactional", "lz4")
     write(kafka, "transactional", "lz4", **{"transactional.id": "t"})
+    aborted, left = (Producer({"bootstrap.servers": kafka.open, "transactional.id": each}) for each in ("a", "left"))
+    for producer in (aborted, left):
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce("transactional", b"undecided")
+        assert producer.flush(30) == 0
+    aborted.abort_transaction(30)
+    end = 2 * COUNT + 1 + 3  # with the markers of the first transaction and of the aborted one
     target.follow("transactional", replication_factor=3)
-    status = target.wait_for_state("transactional", LinkedPartitionState.TRANSACTIONAL)
-    assert status.log_end_offset == COUNT
-    assert f"offset {COUNT}" in status.reason
+    status = target.wait_for_end("transactional", end)
+    assert (status.state, status.lag) == (LinkedPartitionState.RUNNING, 0)
+    leader = target.cluster.brokers[target.cluster.state_of("transactional").leader].bootstrap
+    assert fetched_bytes(leader, "transactional", end) == fetched_bytes(kafka.open, "transactional", end)
+    assert committed_end(leader) == (2 * COUNT + 2, 2 * COUNT)
+    target.promote("transactional")
+    target.cluster.wait_for_equal_logs("transactional")
+    eventually(lambda: committed_end(leader) == (end + 1, 2 * COUNT), "what was open is aborted", within_s=30)
+
+
+def committed_end(bootstrap: str) -> tuple[int, int]:
+    """Up to where a reader of committed records may read, and how many it gets there."""
+    settings = {"enable.auto.commit": False, "enable.partition.eof": True}  # this cluster has no group coordinators
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "committed", **settings})
+    count = 0
+    try:
+        consumer.assign([TopicPartition("transactional", 0, 0)])
+        while (message := consumer.poll(10)) is not None and message.error() is None:
+            count += 1
+        assert message is not None, "the consumer comes to the end"
+        return message.offset() or 0, count
+    finally:
+        consumer.close()
 
 
 def test_wrong_credentials_make_all_partitions_wait_with_the_reason(kafka: SecuredKafka, target: Target) -> None:

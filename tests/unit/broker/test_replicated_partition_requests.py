@@ -135,6 +135,12 @@ async def test_producers_are_described_with_their_open_transactions(leader: Lead
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (7, 2, 1)
     assert (producer.coordinator_epoch, producer.current_txn_start_offset) == (5, 2)
 
+    linked = replace(STATE, link=UUID(int=9), leader_epoch=STATE.leader_epoch + 1)
+    leader.partition.apply(linked, leads=True)
+    answer = await ask(leader.broker, describe_producers.DescribeProducersRequest(topics=topics))
+    (producer,) = answer.topics[0].partitions[0].active_producers
+    assert (producer.producer_id, producer.current_txn_start_offset) == (7, -1), "it is the source's to end it"
+
 
 async def test_a_follower_shows_its_log_only_to_who_debugs(leader: Leader) -> None:
     await ask(leader.broker, produce_request(TOPIC, batch_of(b"a"), acks=1))

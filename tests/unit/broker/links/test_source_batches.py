@@ -35,13 +35,17 @@ def test_all_batches_up_to_the_leaders_epoch_may_be_appended() -> None:
     [
         (batch(4, 6).encode(), Obstacle.LATER_EPOCH, 6),
         (batch(4, 4).encode(), Obstacle.EARLIER_EPOCH, 5),
-        (batch(4, 5, attributes=TRANSACTIONAL).encode(), Obstacle.TRANSACTIONAL, 5),
-        (batch(4, 5, attributes=CONTROL | TRANSACTIONAL).encode(), Obstacle.TRANSACTIONAL, 5),
         (old_message(b"x", magic=1, offset=4), Obstacle.OLD_FORMAT, 5),
     ],
 )
 def test_what_may_not_be_appended_is_stopped_at(data: bytes, obstacle: Obstacle, epoch: int) -> None:
     assert usable(FIRST, SECOND, data, FIRST) == AppendablePrefix(len(FIRST + SECOND), obstacle, epoch, 4)
+
+
+@pytest.mark.parametrize("attributes", [TRANSACTIONAL, CONTROL | TRANSACTIONAL, CONTROL])
+def test_batches_of_transactions_and_their_markers_are_taken_as_all_others(attributes: int) -> None:
+    data = batch(4, 5, attributes=attributes).encode()
+    assert usable(FIRST, SECOND, data) == AppendablePrefix(len(FIRST + SECOND + data), None, 5)
 
 
 def test_a_first_batch_of_an_epoch_before_the_logs_is_of_another_history() -> None:

@@ -125,9 +125,9 @@ class LinkedPartitionState(StrEnum):
 
     RUNNING: it is fetched. PAUSED: the link is. WAITING: the source, or the partition's leader there, cannot be
     reached. SOURCE_TRUNCATED: the source has another history where this log has records. SOURCE_RECREATED and
-    SOURCE_DELETED: the source has another topic of that name, or none. TRANSACTIONAL: the next batch belongs to a
-    transaction, which brokers do not have yet. FAILED: the source's records cannot be taken, or our disk refuses
-    them. NO_LEADER: nobody leads the partition here, or its leader does not answer.
+    SOURCE_DELETED: the source has another topic of that name, or none. TRANSACTIONAL: the partition's leader here is
+    of an earlier release, and the next batch belongs to a transaction. FAILED: the source's records cannot be taken,
+    or our disk refuses them. NO_LEADER: nobody leads the partition here, or its leader does not answer.
     """
 
     RUNNING = "RUNNING"

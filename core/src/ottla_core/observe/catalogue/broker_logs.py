@@ -59,7 +59,8 @@ LOGS: Final[tuple[MetricDefinition, ...]] = (
     _broker.gauge(
         "ottla_broker_open_transaction_silent_seconds_max",
         "For how long the producer of the transaction that is open longest in a replica here has written nothing "
-        "there, of all replicas the longest time; beyond the largest timeout of transactions it hangs.",
+        "there, of all replicas the longest time; beyond the largest timeout of transactions it hangs. Without "
+        "topics that follow another cluster.",
     ),
     _broker.counter("ottla_broker_compaction_rounds_total", "Finished rounds of compaction."),
     _broker.counter(

@@ -198,11 +198,6 @@ class LinkedPartition:
                 self.enter(LinkedPartitionState.RUNNING, "", now_ms)
                 self.wanted_epoch = usable.leader_epoch
                 return Next.RAISE_EPOCH
-            case Obstacle.TRANSACTIONAL:
-                what = "belongs to a transaction; brokers have no transactions yet"
-                self.enter(
-                    LinkedPartitionState.TRANSACTIONAL, f"the batch at offset {usable.base_offset} {what}", now_ms
-                )
             case Obstacle.OLD_FORMAT:
                 what = "is of a message format before version 2"
                 self.enter(LinkedPartitionState.FAILED, f"the batch at offset {usable.base_offset} {what}", now_ms)

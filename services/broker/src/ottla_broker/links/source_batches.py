@@ -1,7 +1,8 @@
 """Which of the batches that a source has sent may be appended as they are. Pure.
 
 A look at each header, before anything is appended: the batches' bytes are checked when they are. What cannot be taken
-is stopped at, never left out, since the log has to stay a prefix of the source's.
+is stopped at, never left out, since the log has to stay a prefix of the source's. So batches of transactions,
+decided or not, and their markers go along as all others.
 """
 
 import struct
@@ -9,29 +10,25 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from ottla_core.wire.record_batch import (
-    CONTROL_FLAG,
     HEADER_SIZE_BYTES,
     LOG_OVERHEAD_BYTES,
     MAGIC_OFFSET,
-    TRANSACTIONAL_FLAG,
 )
 
 MAGIC_V2: Final = 2
-_HEAD: Final = struct.Struct(">qiibIh")
-_NOT_PLAIN: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG
+_HEAD: Final = struct.Struct(">qiib")
 
 
 class Obstacle(Enum):
     """Why a batch cannot be appended now.
 
     LATER_EPOCH: it is of a later leader epoch than this leader's, which has to be raised first. EARLIER_EPOCH: it is
-    of an earlier one than the batch before it, so it belongs to another history. TRANSACTIONAL: it belongs to a
-    transaction, or ends one. OLD_FORMAT: it is of a format before version 2.
+    of an earlier one than the batch before it, so it belongs to another history. OLD_FORMAT: it is of a format
+    before version 2.
     """
 
     LATER_EPOCH = auto()
     EARLIER_EPOCH = auto()
-    TRANSACTIONAL = auto()
     OLD_FORMAT = auto()
 
 
@@ -61,16 +58,14 @@ def usable_batches(records: memoryview, *, last_epoch: int, leader_epoch: int) -
     """
     position, end = 0, len(records)
     while end - position > MAGIC_OFFSET:
-        base_offset, length, epoch, magic, _, attributes = (
-            _HEAD.unpack_from(records, position) if end - position >= _HEAD.size else (0, 0, -1, MAGIC_V2, 0, 0)
+        base_offset, length, epoch, magic = (
+            _HEAD.unpack_from(records, position) if end - position >= _HEAD.size else (0, 0, -1, MAGIC_V2)
         )
         if magic != MAGIC_V2:
             return AppendablePrefix(position, Obstacle.OLD_FORMAT, last_epoch, base_offset)
         size = length + LOG_OVERHEAD_BYTES
         if size < HEADER_SIZE_BYTES or size > end - position:
             break  # damaged, which appending it finds out, or cut off
-        if attributes & _NOT_PLAIN:
-            return AppendablePrefix(position, Obstacle.TRANSACTIONAL, last_epoch, base_offset)
         if epoch > leader_epoch:
             return AppendablePrefix(position, Obstacle.LATER_EPOCH, epoch, base_offset)
         if epoch < last_epoch:

@@ -51,7 +51,13 @@ def show_open_transactions(metrics: Metrics, partitions: PartitionTable, now_ms:
     )
     metrics.show_value(
         "ottla_broker_open_transaction_silent_seconds_max",
-        lambda: max((each.log.transactions.silent_ms(now_ms()) for each in partitions), default=0) / 1000,
+        lambda: (
+            max(
+                (each.log.transactions.silent_ms(now_ms()) for each in partitions if each.state.link is None),
+                default=0,
+            )
+            / 1000
+        ),
     )
 
 
