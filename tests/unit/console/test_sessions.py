@@ -3,7 +3,8 @@
 from itertools import count
 
 from ottla_console.access.sessions import Sessions
-from ottla_console.clusters.credentials import Credentials
+from ottla_console.clusters.credentials import Credentials, RoleLogin
+from ottla_console.config.roles import Role
 
 ANN, BOB = Credentials("ann", "a"), Credentials("bob", "b")
 
@@ -35,6 +36,22 @@ def test_each_sign_in_draws_a_new_id_and_the_former_one_is_worth_nothing() -> No
     found = known.find(second, 1.0)
     assert found is not None
     assert found.credentials == {"prod": ANN, "test": BOB}
+
+
+def test_to_sign_in_elsewhere_makes_no_former_sign_in_last_longer() -> None:
+    known = sessions()
+    session = known.sign_in(None, {"prod": RoleLogin("ann", Role.ADMIN)}, 0.0)
+    for at_s in range(50, 601, 50):
+        session = known.sign_in(session, {"test": BOB}, float(at_s))
+    assert known.find(session, 601.0) is None
+
+
+def test_who_signs_in_anew_to_everything_has_the_whole_lifetime() -> None:
+    known = sessions()
+    session = known.sign_in(None, {"prod": ANN}, 0.0)
+    for at_s in range(50, 601, 50):
+        session = known.sign_in(session, {"prod": ANN}, float(at_s))
+    assert known.find(session, 601.0) is not None
 
 
 def test_of_too_many_the_one_that_was_not_used_for_longest_ends() -> None:

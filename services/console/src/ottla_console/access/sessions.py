@@ -63,9 +63,15 @@ class Sessions:
         return found is not None and not self._has_ended(found, now_s)
 
     def sign_in(self, former_id: str | None, credentials: Mapping[str, Login], now_s: float) -> str:
-        """Return the id of a session in which a user is signed in to more clusters, by their names."""
+        """Return the id of a session in which a user is signed in to more clusters, by their names.
+
+        Its lifetime is the former session's as long as it has a sign-in of that one.
+        """
         former = self.find(former_id, now_s)
-        session = Session(now_s, now_s, {**(former.credentials if former else {}), **credentials})
+        kept = {name: each for name, each in former.credentials.items() if name not in credentials} if former else {}
+        # Or a role, once given, would last for as long as its user signs in to another cluster now and then.
+        begun_s = former.begun_s if former and kept else now_s
+        session = Session(begun_s, now_s, {**kept, **credentials})
         if former_id is not None:
             self._sessions.pop(former_id, None)
         session_id = self._draw_id()
