@@ -26,7 +26,7 @@ from ottla_console.access.roles import ACTIONS, role_of_action
 from ottla_console.access.sessions import Sessions
 from ottla_console.access.sign_in_brake import SignInBrake
 from ottla_console.clusters.bounded_threads import BoundedThreads
-from ottla_console.clusters.credentials import Login, RoleLogin, TokenLogin
+from ottla_console.clusters.credentials import Credentials, Login, RoleLogin, TokenLogin
 from ottla_console.clusters.movements import Movements
 from ottla_console.clusters.topic_tail import Tails
 from ottla_console.clusters.verifications import Verifications
@@ -265,3 +265,21 @@ def test_masking_rules_know_roles(console: Console) -> None:
     object.__setattr__(console, "masking", Rules())
     shown.mask("payments")
     assert asked_for == [("prod", "payments", ["eve", "role:editor"])]
+
+
+@pytest.mark.parametrize("login", [Credentials("role:admin", "x"), RoleLogin("role:admin", Role.VIEWER)])
+def test_a_user_who_is_called_like_a_role_sees_no_more_than_others(console: Console, login: Login) -> None:
+    rule = MaskingRule(
+        name="cards",
+        topics=("payments",),
+        fields=(masked_field("$.card"),),
+        how=How.HIDE,
+        exempt=frozenset({"role:admin", "ann"}),
+    )
+    shown = replace(console, masking=Masking((rule,), b"secret"))
+    asked = visit(shown, Role.VIEWER)
+    assert asked.session is not None
+    asked.session.credentials["prod"] = login
+    assert asked.mask("payments")
+    asked.session.credentials["prod"] = replace(login, user="ann")
+    assert not asked.mask("payments")

@@ -38,6 +38,8 @@ from ottla_operations.records.record_masking import Mask, Masking
 THEMES: Final = ("system", "light", "dark")
 THEME_COOKIE: Final = "ottla-theme"
 FIELDS_MAX: Final = 2000
+ROLE_PREFIX: Final = "role:"
+"""With which roles are among those who are exempt from a rule of masking."""
 Result = TypeVar("Result")
 
 
@@ -159,9 +161,10 @@ class Visit:
     def mask(self, topic: str) -> Mask:
         """Return what of a topic's messages is masked for the user; all of them pass through it."""
         credentials = self.credentials
-        who = [] if credentials is None else [credentials.user]
+        # A user who is called like a role has not got it.
+        who = [] if credentials is None or credentials.user.startswith(ROLE_PREFIX) else [credentials.user]
         if credentials is not None and credentials.role is not None:
-            who.append(f"role:{credentials.role.title}")
+            who.append(f"{ROLE_PREFIX}{credentials.role.title}")
         return self.console.masking.of(self.cluster.name, topic, who)
 
     @property
