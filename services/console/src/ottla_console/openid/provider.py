@@ -64,7 +64,10 @@ class OpenIdProvider:
         Raises:
             OperationError: it does not answer, or says what cannot be used.
         """
-        with self._lock:
+        # Whoever waited behind all others would be in a thread for as long as all of them ask.
+        if not self._lock.acquire(timeout=ANSWER_WITHIN_S):
+            raise OperationError(f"{self._named} does not say how to sign in: it does not answer in time")
+        try:
             now_s = time.monotonic()
             if self._endpoints is None or now_s - self._discovered_s > DISCOVERED_FOR_S:
                 status, content = self._ask("GET", self.settings.issuer.rstrip("/") + PATH)
@@ -76,6 +79,8 @@ class OpenIdProvider:
                     raise OperationError(f"the document of {self._named} cannot be used: {problem}") from None
                 self._discovered_s = now_s
             return self._endpoints
+        finally:
+            self._lock.release()
 
     def sign_in_address(self, attempt: Attempt) -> str:
         """Return where a browser goes to sign in; errors as those of `endpoints`."""

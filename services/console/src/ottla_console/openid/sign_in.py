@@ -4,6 +4,7 @@ Attempts wait in memory; what blocks runs in the console's threads; keys are rea
 document, and kept as brokers keep those of bearer tokens.
 """
 
+import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable
@@ -24,6 +25,8 @@ from ottla_core.tokens.token_claims import BearerSettings, ClaimRules
 from ottla_operations.errors import OperationError
 
 ASKED_WITHIN_S: Final = 15.0
+QUESTIONS_MAX: Final = 4
+"""At a time, or whoever begins to sign in, which takes no rights, could keep all threads from the clusters."""
 KEYS_REFRESH_MS: Final = 3_600_000
 Result = TypeVar("Result")
 
@@ -66,6 +69,7 @@ class OpenIdSignIn:
         self._clock = clock or SystemClock()
         self._attempts = SignInAttempts(partial(secrets.token_urlsafe, 48))
         self._keys: tuple[str, BearerTokens] | None = None
+        self._questions = asyncio.Semaphore(QUESTIONS_MAX)
 
     def close(self) -> None:
         """Close the connections to the provider."""
@@ -120,7 +124,14 @@ class OpenIdSignIn:
 
     async def _ask(self, question: Callable[[], Result]) -> Result:
         subject = f"the OpenID provider {self.settings.issuer}"
-        return await self._threads.run(question, within_s=ASKED_WITHIN_S, subject=subject)
+        try:
+            await asyncio.wait_for(self._questions.acquire(), ASKED_WITHIN_S)
+        except TimeoutError:
+            raise OperationError(f"too many questions wait for {subject}; try again in a moment") from None
+        try:
+            return await self._threads.run(question, within_s=ASKED_WITHIN_S, subject=subject)
+        finally:
+            self._questions.release()
 
     def _keys_at(self, endpoints: Endpoints) -> BearerTokens:
         if self._keys is None or self._keys[0] != endpoints.keys:
