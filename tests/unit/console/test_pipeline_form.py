@@ -83,3 +83,32 @@ def test_what_is_empty_is_suggested_and_what_was_typed_stays() -> None:
 def test_a_field_that_cannot_be_used_is_named(others: dict[str, str], told: str) -> None:
     with pytest.raises(BadPipeline, match=told):
         pipeline_form(typed(**others), "flights")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TEMPORARY VIEW v USING kafka OPTIONS (subscribe 'payments'); SELECT * FROM v",
+        "-- late ones\nCREATE TEMP VIEW v USING text OPTIONS (path '/etc/passwd'); SELECT * FROM records, v",
+        "-- \\\nSELECT\nCREATE TEMP VIEW v AS SELECT 1; SELECT * FROM v",
+        "-- \rCREATE TEMP VIEW v AS SELECT 1;\nSELECT * FROM v",
+        "/* /* */ SELECT */ CREATE TEMP VIEW v AS SELECT 1; SELECT * FROM v",
+        "INSERT OVERWRITE DIRECTORY '/tmp/x' SELECT * FROM records",
+        "SELECTED",
+    ],
+)
+def test_nothing_but_a_query_is_taken_as_views_could_read_what_is_masked(sql: str) -> None:
+    with pytest.raises(BadPipeline, match="Query: "):
+        pipeline_form(typed(q=sql), "flights")
+
+
+@pytest.mark.parametrize(
+    "sql", ["-- late ones\n/* of all */ select * FROM records", "(SELECT * FROM records)", "FROM records"]
+)
+def test_a_query_may_begin_with_comments_and_brackets(sql: str) -> None:
+    assert pipeline_form(typed(q=sql), "flights").sql == sql
+
+
+def test_a_comment_at_the_end_does_not_take_the_end_of_the_statement_with_it() -> None:
+    shown = pipeline_form(typed(q="SELECT carrier FROM records -- all"), "flights").statement()
+    assert len(statements(f"{shown}\nSHOW TABLES;")) == 4

@@ -23,6 +23,11 @@ MODES: Final[Mapping[str, str]] = {
 NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 TEXT_CHARACTERS_MAX: Final = 1000
 _NO_OUTPUT_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
+_QUERY: Final = re.compile(
+    r"(?:\s|--[^\r\n\\]*\r?\n|/\*[^*/]*\*/|\()*+(?:SELECT|WITH|FROM|VALUES|TABLE)\b", re.IGNORECASE | re.ASCII
+)
+"""A text that begins so is one query for workers, who take several statements only if views come first. Comments that
+Spark could see end elsewhere are not passed over."""
 _GROUPS: Final = re.compile(r"\bGROUP\s+BY\b", re.IGNORECASE)
 
 
@@ -83,11 +88,13 @@ class PipelineForm:
         settings = {"topic": self.target, "mode": self.mode, "checkpoint": self.checkpoint}
         if self.key_columns:
             settings["key"] = ",".join(self.key_columns)
+        # After a comment the semicolon would be a part of it.
+        end = "\n;" if "--" in self.sql.rpartition("\n")[2] else ";"
         said = ", ".join(f"{key} = {_text(value)}" for key, value in settings.items())
         return (
             f"SET spark.sql.ansi.doubleQuotedIdentifiers = true;\n"
             f"CREATE TABLE {TABLE} WITH (topic = {_text(self.source)});\n"
-            f"CREATE PIPELINE {_name(self.name)} WITH ({said}) AS\n{self.sql};"
+            f"CREATE PIPELINE {_name(self.name)} WITH ({said}) AS\n{self.sql}{end}"
         )
 
 
@@ -141,6 +148,9 @@ def pipeline_form(given: Mapping[str, str], source: str) -> PipelineForm:
     sql = given.get("q", "").strip().removesuffix(";").strip()
     if not sql or len(sql) > SQL_CHARACTERS_MAX or "\0" in sql:
         raise BadPipeline(f"Query: one SELECT over the table {TABLE}, of at most {SQL_CHARACTERS_MAX:,} characters")
+    # A view could be of another topic, with fields that are masked for the user, or of the worker's files.
+    if _QUERY.match(sql) is None:
+        raise BadPipeline(f"Query: it has to be one SELECT over the table {TABLE}, with no other statement before it")
     return PipelineForm(
         name=fields["name"],
         source=source,
