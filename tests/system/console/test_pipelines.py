@@ -104,6 +104,7 @@ def test_what_cannot_be_a_pipeline_is_told_beside_the_form(page: Page, shown_clu
     page.get_by_role("button", name="Show what is created").click()
     expect(page.get_by_label("What is created")).to_contain_text("sql")
     expect(page.locator("#check .problem")).to_contain_text("sql")
+    expect(page.get_by_label("What is created")).not_to_contain_text("CREATE PIPELINE")  # nobody shall paste it
     expect(page.get_by_role("button", name="Create the pipeline")).to_have_count(0)
 
 
