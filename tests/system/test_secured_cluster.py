@@ -15,6 +15,8 @@ from tests.support.servers.secured_front import SecuredFront
 pytestmark = pytest.mark.slow
 
 USER, PASSWORD = "operator", "pa,ss=word"
+VARIABLES = {"PASSWORD": PASSWORD, "GUESS": "guessed"}
+"""Passwords stand in the environment, as a typed one is warned of."""
 
 
 @dataclass
@@ -34,7 +36,10 @@ class Place:
     @property
     def typed(self) -> list[str]:
         """The settings as they are typed."""
-        return [word for name, value in self.settings.items() for word in ("-X", f"{name}={value}")]
+        references = {value: f"${{env:{name}}}" for name, value in VARIABLES.items()}
+        return [
+            word for name, value in self.settings.items() for word in ("-X", f"{name}={references.get(value, value)}")
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +60,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with front, OttlaCluster(folder / "cluster", arguments=advertised) as cluster:
         front.target_port = int(cluster.bootstrap.rpartition(":")[2])
         ottla = Ottla(f"127.0.0.1:{front.port}")
-        ottla.environment["XDG_CONFIG_HOME"] = str(folder)
+        ottla.environment |= {"XDG_CONFIG_HOME": str(folder), **VARIABLES}
         place = Place(front, settings, ottla)
         ottla.run("topic", "create", "flights", "--partitions", "2", *place.typed)
         yield place
@@ -81,11 +86,9 @@ def test_every_cluster_command_takes_client_settings(place: Place) -> None:
 
 def test_a_profiles_settings_are_used(place: Place) -> None:
     bootstrap = place.ottla.environment["OTTLA_BOOTSTRAP"]
-    secret = {**place.ottla.environment, "OPERATOR_PASSWORD": PASSWORD}
-    typed = [word.replace(PASSWORD, "${env:OPERATOR_PASSWORD}") for word in place.typed]
-    place.ottla.run("profile", "create", "secured", "-b", bootstrap, *typed)
+    place.ottla.run("profile", "create", "secured", "-b", bootstrap, *place.typed)
     with_profile = Ottla(bootstrap)
-    with_profile.environment = {**secret, "OTTLA_PROFILE": "secured"}
+    with_profile.environment = {**place.ottla.environment, "OTTLA_PROFILE": "secured"}
     assert with_profile.json("cluster", "describe")["topics"] >= 1
     assert with_profile.run("cluster", "reassign", "--list").stdout == b"nothing is being moved\n"
 

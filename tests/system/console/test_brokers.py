@@ -43,6 +43,9 @@ def wait_until_planned(cluster: ShownCluster, page: Page, topic: str) -> None:
 def test_a_broker_shows_its_directories_and_partitions(page: Page, shown_cluster: ShownCluster) -> None:
     wanted = [NewTopic("placed.here", num_partitions=1, replica_assignment=[[2]])]
     shown_cluster.admin.create_topics(wanted)["placed.here"].result()
+    address = f"{shown_cluster.url}{shown_cluster.pages}/brokers/2?q=placed"
+    # The console keeps for seconds which topics it has seen.
+    eventually(lambda: ">placed.here<" in page.request.get(address).text(), "the console knows of the topic")
     page.goto(f"{shown_cluster.pages}/brokers")
     expect(page.get_by_role("row")).to_have_count(4)  # with the head
     page.get_by_role("link", name="Broker 2").click()

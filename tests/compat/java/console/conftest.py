@@ -4,10 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from playwright.sync_api import Browser
 
+from tests.support.console.browser import chromium
 from tests.support.console.console_process import ConsoleProcess
 from tests.support.reference.reference_kafka import ReferenceKafkaCluster
-from tests.system.console.conftest import ShownCluster, browser, page
+from tests.support.requirements import require
+from tests.system.console.conftest import ShownCluster, page
 
 __all__ = ["browser", "page", "shown_cluster"]
 
@@ -18,7 +21,15 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One browser for a file's tests: it has an event loop, beside which tests of other files could run none."""
+    require("chromium")
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
 def shown_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShownCluster]:
     """Three brokers of Kafka and a console that is told nothing but their addresses."""
     directory = tmp_path_factory.mktemp("console-on-kafka")
