@@ -10,7 +10,7 @@ from typing import Final
 from zlib import crc32
 
 LIST: Final = Path(__file__).parents[1] / "in_turn.txt"
-TURNS: Final = 4
+TURNS: Final = 8
 
 
 @cache

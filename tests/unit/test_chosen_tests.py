@@ -84,3 +84,22 @@ def test_the_tests_of_a_file_below_a_folder_have_one_turn() -> None:
     files = [f"tests/compat/java/test_{number}.py" for number in range(100)]
     assert {turn_of(f"{file}::test_a[1]") for file in files} == set(range(TURNS))
     assert all(turn_of(f"{file}::test_a[1]") == turn_of(f"{file}::test_b") for file in files)
+
+
+@pytest.mark.parametrize(
+    ("turn", "exit_code"), [("other", pytest.ExitCode.OK), (None, pytest.ExitCode.NO_TESTS_COLLECTED)]
+)
+def test_a_suite_whose_tests_all_have_another_turn_is_no_failure(turn: str | None, exit_code: int) -> None:
+    file = "tests/system/test_lost_records.py"
+    own = turn_of(f"{file}::test_a")
+    assert own is not None
+    # Processes that tests start have no Hypothesis, which the tests' own settings need.
+    environment = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "OTTLA_TURN"}}
+    if turn:
+        environment["OTTLA_TURN"] = str((own + 1) % TURNS)
+    chosen = [file] if turn else [file, "-k", "nothing_is_called_so"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--collect-only", *chosen],
+        cwd=ROOT, env=environment, capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == exit_code, done.stdout
