@@ -24,20 +24,9 @@ from ottla_core.errors import (
 )
 from ottla_core.promotion import PROMOTION_LEAP
 from ottla_core.topic_config import TopicConfig
+from tests.support.broker.linked_states import LINK, LINKED
 from tests.support.broker.partition_logs import NOW_MS, PARTITION, batch_of, open_log, read_batches
 
-LINK = UUID(int=70)
-LINKED = PartitionState(
-    topic_id=UUID(int=1),
-    index=0,
-    replicas=(1, 2),
-    isr=(1, 2),
-    leader=1,
-    leader_epoch=5,
-    leader_broker_epoch=71,
-    partition_epoch=100,
-    link=LINK,
-)
 OWN = replace(LINKED, link=None)
 PRODUCER = (9, 0, 0)
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
-from uuid import UUID
 
 import pytest
 
@@ -22,20 +21,9 @@ from ottla_core.cluster.state.model import PartitionState
 from ottla_core.errors import KafkaStorageError, PolicyViolation, TransactionCoordinatorFenced
 from ottla_core.promotion import PROMOTION_LEAP
 from ottla_core.wire.control_records import PROMOTION_MARKER, TransactionMarker, marker_batch
+from tests.support.broker.linked_states import LINK, LINKED
 from tests.support.broker.partition_logs import NOW_MS, PARTITION, batch_of, open_log, read_batches
 
-LINK = UUID(int=70)
-LINKED = PartitionState(
-    topic_id=UUID(int=1),
-    index=0,
-    replicas=(1, 2),
-    isr=(1, 2),
-    leader=1,
-    leader_epoch=5,
-    leader_broker_epoch=71,
-    partition_epoch=100,
-    link=LINK,
-)
 P, Q = 9, 10
 LEAP = 5 + PROMOTION_LEAP
 PROMOTED = replace(LINKED, link=None, leader_epoch=LEAP, partition_epoch=101)
