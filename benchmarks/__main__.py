@@ -18,7 +18,7 @@ from benchmarks import (
     connect_idle,
     connect_sql,
     connections,
-    console,
+    console_arguments,
     failover,
     floor,
     latency,
@@ -37,7 +37,6 @@ from benchmarks import (
 )
 from benchmarks.client import BenchmarkFailed, Subject, temporary_topic
 from benchmarks.connections import ConnectionsPlan
-from benchmarks.console import ConsolePlan
 from benchmarks.footprint import footprint, memory
 from benchmarks.group_cases import CASES, GroupPlan
 from benchmarks.group_cases import run as run_groups
@@ -103,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_spark_cluster(programs)
     overheads.add_to(programs)
     _add_sql_start(programs)
-    _add_console(programs)
+    console_arguments.add_to(programs)
     _add_mirror(programs)
     _add_floor(programs)
     _add_all(programs)
@@ -239,17 +238,6 @@ def _add_sql_start(programs: Programs) -> None:
     program.set_defaults(run=_run_sql_start)
     program.add_argument("--records", type=int, default=SqlStartPlan.records, help="of the topic (%(default)s)")
     program.add_argument("--repetitions", type=int, default=SqlStartPlan.repetitions, help="rounds (%(default)s)")
-    program.add_argument("--json", action="store_true", help="print JSON instead of tables")
-
-
-def _add_console(programs: Programs) -> None:
-    purpose = "views and search of the console, beside kcat and grep, on a cluster that is started here"
-    program = programs.add_parser("console", help=purpose, description=purpose)
-    program.set_defaults(run=_run_console)
-    program.add_argument("--topics", type=int, default=ConsolePlan.topics, help="(%(default)s)")
-    program.add_argument("--groups", type=int, default=ConsolePlan.groups, help="(%(default)s)")
-    program.add_argument("--messages", type=int, default=ConsolePlan.messages, help="that are searched (%(default)s)")
-    program.add_argument("--repetitions", type=int, default=ConsolePlan.repetitions, help="(%(default)s)")
     program.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
 
@@ -437,14 +425,6 @@ def _run_sql_start(chosen: argparse.Namespace) -> None:
     plan = SqlStartPlan(records=chosen.records, repetitions=chosen.repetitions)
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
         report(sql_start.measure(Path(directory), plan, say), chosen)
-
-
-def _run_console(chosen: argparse.Namespace) -> None:
-    plan = ConsolePlan(
-        topics=chosen.topics, groups=chosen.groups, messages=chosen.messages, repetitions=chosen.repetitions
-    )
-    with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
-        report(console.measure(Path(directory), plan, say), chosen)
 
 
 def _run_mirror(chosen: argparse.Namespace) -> None:

@@ -11,27 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclBinding as ClientAclBinding
+from confluent_kafka.admin import AclOperation, AclPermissionType, AdminClient, ResourcePatternType, ResourceType
 
+from benchmarks.acl_bindings import bindings
 from benchmarks.client import Subject
 from benchmarks.metrics_overhead import CASES, MetricsPlan, ratios
 from benchmarks.summary import Measures
+from ottla_core.acls import AclBinding, ResourceKind
 from tests.support.clusters.ottla_cluster import OttlaCluster
 
-ADMINISTRATOR_FIRST: Final = (
-    (ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, "User:ANONYMOUS"),
-    (ResourceType.TOPIC, "benchmark", ResourcePatternType.PREFIXED, "User:ANONYMOUS"),
-    (ResourceType.TOPIC, "b", ResourcePatternType.PREFIXED, "User:ANONYMOUS"),
-    (ResourceType.GROUP, "*", ResourcePatternType.LITERAL, "User:ANONYMOUS"),
-)
-"""What the client of the benchmark may do everything with."""
 BINDINGS_AT_ONCE: Final = 1000
 TIMEOUT_S: Final = 120
 
@@ -63,24 +52,21 @@ def measure(directory: Path, plan: AclPlan, say: Callable[[str], None]) -> dict[
 
 def _create_bindings(bootstrap: str, count: int, say: Callable[[str], None]) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    own = [
-        AclBinding(kind, name, pattern, principal, "*", AclOperation.ALL, AclPermissionType.ALLOW)
-        for kind, name, pattern, principal in ADMINISTRATOR_FIRST
-    ]
-    others = [
-        AclBinding(
-            ResourceType.TOPIC,
-            f"{'b' * (number % 7)}topic-{number}",
-            ResourcePatternType.PREFIXED if number % 3 == 0 else ResourcePatternType.LITERAL,
-            f"User:user-{number % 100}",
-            "*",
-            AclOperation.READ if number % 2 else AclOperation.WRITE,
-            AclPermissionType.DENY if number % 10 == 0 else AclPermissionType.ALLOW,
-        )
-        for number in range(count - len(own))
-    ]
-    bindings = [*own, *others]
-    for begin in range(0, len(bindings), BINDINGS_AT_ONCE):
-        for future in admin.create_acls(bindings[begin : begin + BINDINGS_AT_ONCE]).values():
+    wanted = [_of_the_client(each) for each in bindings(count)]
+    for begin in range(0, len(wanted), BINDINGS_AT_ONCE):
+        for future in admin.create_acls(wanted[begin : begin + BINDINGS_AT_ONCE]).values():
             future.result(TIMEOUT_S)
-    say(f"{len(bindings)} bindings are there")
+    say(f"{len(wanted)} bindings are there")
+
+
+def _of_the_client(binding: AclBinding) -> ClientAclBinding:
+    kind = ResourceType.BROKER if binding.kind is ResourceKind.CLUSTER else ResourceType[binding.kind.name]
+    return ClientAclBinding(
+        kind,
+        binding.name,
+        ResourcePatternType[binding.pattern.name],
+        binding.principal,
+        binding.host,
+        AclOperation.ALL if binding.operation is None else AclOperation[binding.operation.name],
+        AclPermissionType[binding.permission.name],
+    )

@@ -1,17 +1,18 @@
-"""The console of a cluster with thousands of topics and groups: its views, its search, and what both take of memory.
+"""The console of a cluster with thousands of topics and groups: its pages, search, SQL, and memory.
 
-Each view is asked for as a browser does, without what pages load beside it, first once and then as often as planned:
-the first answer is told apart, since it makes the user's connections. The search looks for a word that no message
-has, so it reads all of them, page after page as a reader goes on; kcat, which prints all of them to `grep`, is the
-peer. A browser's own time is not measured.
+Each page is asked for as a browser does, without what pages load beside it, first once and then as often as planned:
+the first answer is told apart. A browser's own time is not measured. What is measured comes in cases, on one cluster
+and one console, in the order of `CASES`; the console's memory is told for each case, with the most that was in it
+during that case alone.
+
+The search looks for a word that no message has, so it reads all of them, page after page as a reader goes on; kcat,
+which prints all of them to `grep`, is the peer.
 """
 
-import json
 import shutil
-import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from html.parser import HTMLParser
@@ -19,22 +20,20 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
-from benchmarks.client import CLIENT_SETTINGS, BenchmarkFailed
-from benchmarks.process_stats import cpu_time, listener_pid, peak_mib
-from benchmarks.summary import Measures
+from benchmarks import console_contents, console_sql
+from benchmarks.client import BenchmarkFailed
+from benchmarks.console_ground import ADMIN_TIMEOUT_S, SEARCHED, ConsoleGround, address
+from benchmarks.process_stats import cpu_time, listener_pid
+from benchmarks.summary import Measures, short
 from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_ports
 
-TOPICS_AT_ONCE: Final = 250
-ADMIN_TIMEOUT_S: Final = 120.0
 ANSWER_TIMEOUT_S: Final = 60.0
 PAGES_MAX: Final = 1_000
 """Of one search; each looks for some seconds."""
-SEARCHED: Final = "messages-searched"
 ABSENT: Final = "zq-no-message-has-this"
 VIEWS: Final = {
     "overview": "",
@@ -42,11 +41,20 @@ VIEWS: Final = {
     "topics-searched": "/topics?q=many-04",
     "topics-last-page": "/topics?page=100",
     "one-topic": f"/topics/{SEARCHED}",
+    "topic-settings": f"/topics/{SEARCHED}/settings",
     "groups": "/groups",
     "groups-searched": "/groups?q=many-099",
+    "one-group": "/groups/many-0000",
     "brokers": "/brokers",
+    "events": "/events",
+    "state": "/state",
+    "users": "/security/users",
+    "quotas": "/security/quotas",
+    "moves": "/moves",
+    "mirrors": "/mirrors",
     "messages-newest": f"/topics/{SEARCHED}/messages",
 }
+CASES: Final = ("views", "search", "sql", "large", "hostile")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,119 +62,102 @@ class ConsolePlan:
     """What to measure.
 
     Attributes:
-        topics, groups: how many there are.
+        cases: which of `CASES`.
+        topics, groups: how many there are, in the case of views and in those behind it.
         messages: how many are searched; JSON documents of about 200 bytes.
-        repetitions: how often each view is asked for after the first time.
+        repetitions: how often each view is asked for after the first time; of the other cases, which have pages that
+            take seconds, a quarter as often.
+        large_messages: of the large topic.
+        hostile_messages: of each kind: of 1 MB, bytes, scripts, terminal codes, deep JSON.
+        spark: whether Spark answers the SQL, too.
     """
 
+    cases: Sequence[str] = CASES
     topics: int = 5_000
     groups: int = 1_000
     messages: int = 1_000_000
     repetitions: int = 20
+    large_messages: int = 10_000_000
+    hostile_messages: int = 200
+    spark: bool = True
+
+    @property
+    def few(self) -> int:
+        """Repetitions of pages that may take seconds."""
+        return max(1, self.repetitions // 4)
 
 
 def measure(directory: Path, plan: ConsolePlan, say: Callable[[str], None]) -> dict[str, Measures]:
-    """Return the times of views in milliseconds, those of the search beside kcat's, and the console's memory.
+    """Return the figures of each case, times of pages in milliseconds, and the console's memory.
 
     Raises:
         BenchmarkFailed: the console answers with an error, or a search does not end.
     """
     (port,) = free_ports(1)
-    with OttlaCluster(directory / "cluster", arguments=["--console", "--console-port", str(port)]) as cluster:
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **CLIENT_SETTINGS})
-        say(f"making {plan.topics} topics")
-        _make_topics(admin, [SEARCHED, *(f"many-{number:05}" for number in range(plan.topics))])
-        say(f"making {plan.groups} groups")
-        eventually(lambda: _has_groups(admin, plan.groups), "each group has an offset", within_s=ADMIN_TIMEOUT_S)
-        say(f"publishing {plan.messages} messages")
-        _publish(cluster.bootstrap, plan.messages)
-        pid = listener_pid(port)
+    with (
+        OttlaCluster(directory / "cluster", arguments=["--console", "--console-port", str(port)]) as cluster,
+        httpx.Client(base_url=f"http://{LOOPBACK}:{port}", timeout=ANSWER_TIMEOUT_S) as browser,
+    ):
+        ground = ConsoleGround(
+            directory=directory,
+            bootstrap=cluster.bootstrap,
+            browser=browser,
+            pid=listener_pid(port),
+            messages=plan.messages,
+            say=say,
+        )
         measured: dict[str, Measures] = {}
-        with httpx.Client(base_url=f"http://{LOOPBACK}:{port}", timeout=ANSWER_TIMEOUT_S) as browser:
-            for name, path in VIEWS.items():
-                measured[name] = _view(browser, f"/clusters/local{path}", plan.repetitions)
-            measured["memory"] = {"after_views_peak_mib": peak_mib(pid)}
-            say("searching")
-            measured["search"] = _search(browser, pid, plan.messages)
-        if (kcat := shutil.which("kcat")) is None:
-            say("kcat is not installed, so there is nothing beside the search")
-        else:
-            measured["kcat-and-grep"] = _kcat(kcat, cluster.bootstrap, plan.messages)
-        measured["memory"] = {**measured["memory"], "after_search_peak_mib": peak_mib(pid)}
+        for case in (each for each in CASES if each in plan.cases):
+            say(case)
+            found = _MEASURED[case](ground, plan)
+            for name, measures in found.items():  # so that it is not lost if a later case fails
+                say(f"{name}: {', '.join(f'{each} {short(value)}' for each, value in measures.items())}")
+            measured |= found
         return measured
 
 
-def _make_topics(admin: AdminClient, names: list[str]) -> None:
-    for first in range(0, len(names), TOPICS_AT_ONCE):
-        wanted = [NewTopic(each, num_partitions=1, replication_factor=1) for each in names[first:][:TOPICS_AT_ONCE]]
-        _wait(admin.create_topics(wanted, request_timeout=ADMIN_TIMEOUT_S).values())
+def _views(ground: ConsoleGround, plan: ConsolePlan) -> dict[str, Measures]:
+    ground.say(f"making {plan.topics:,} topics")
+    ground.make_topics([f"many-{number:05}" for number in range(plan.topics)])
+    topic = ground.searched
+    ground.say(f"making {plan.groups:,} groups")
+    eventually(lambda: _has_groups(ground, topic, plan.groups), "each group has an offset", within_s=ADMIN_TIMEOUT_S)
+    measured: dict[str, Measures] = {}
+    with ground.memory() as memory:
+        for name, path in VIEWS.items():
+            measured[name] = ground.view(path, plan.repetitions)
+    return {**measured, "views: memory": memory}
 
 
-def _has_groups(admin: AdminClient, groups: int) -> bool:
+def _has_groups(ground: ConsoleGround, topic: str, groups: int) -> bool:
     """Commit an offset for each group, and tell whether all are committed: a coordinator may still be loading."""
     futures: list[Future[Any]] = []
     for number in range(groups):
-        wanted = [ConsumerGroupTopicPartitions(f"many-{number:04}", [TopicPartition(SEARCHED, 0, number)])]
-        futures += admin.alter_consumer_group_offsets(wanted, request_timeout=ADMIN_TIMEOUT_S).values()
+        wanted = [ConsumerGroupTopicPartitions(f"many-{number:04}", [TopicPartition(topic, 0, number)])]
+        futures += ground.admin.alter_consumer_group_offsets(wanted, request_timeout=ADMIN_TIMEOUT_S).values()
     return all(each.error is None for future in futures for each in future.result().topic_partitions)
 
 
-def _wait(futures: Iterable[Future[Any]]) -> None:
-    for each in futures:
-        each.result(ADMIN_TIMEOUT_S)
-
-
-def _publish(bootstrap: str, messages: int) -> None:
-    producer = Producer(
-        {"bootstrap.servers": bootstrap, "linger.ms": 20, "compression.type": "lz4", **CLIENT_SETTINGS}
-    )
-    for number in range(messages):
-        document = {
-            "order": number,
-            "customer": f"customer-{number % 9_973:05}",
-            "city": ("Prague", "Berlin", "Vienna", "Zürau")[number % 4],
-            "amount": number % 10_007 / 100,
-            "note": f"{number * 2_654_435_761 % 2**64:016x}" * 5,
-        }
-        while True:
-            try:
-                producer.produce(SEARCHED, json.dumps(document, ensure_ascii=False))
-            except BufferError:
-                producer.poll(0.1)
-            else:
-                break
-        producer.poll(0)
-    if producer.flush(ADMIN_TIMEOUT_S):
-        raise BenchmarkFailed(f"the topic {SEARCHED} could not be filled")
-
-
-def _view(browser: httpx.Client, path: str, repetitions: int) -> Measures:
-    first, *others = [_asked_ms(browser, path) for _ in range(repetitions + 1)]
-    return {"first_ms": first, "median_ms": statistics.median(others), "longest_ms": max(others)}
-
-
-def _asked_ms(browser: httpx.Client, path: str) -> float:
-    began_s = time.perf_counter()
-    answer = browser.get(path)
-    if answer.status_code != httpx.codes.OK:
-        raise BenchmarkFailed(f"{path} is answered with {answer.status_code}")
-    return (time.perf_counter() - began_s) * 1000
-
-
-def _search(browser: httpx.Client, pid: int, messages: int) -> Measures:
-    before, began_s = cpu_time(pid), time.perf_counter()
-    path: str | None = f"/clusters/local/topics/{SEARCHED}/messages?q={ABSENT}&order=oldest"
-    for _ in range(PAGES_MAX):
-        if path is None:
-            break
-        answer = browser.get(path)
-        if answer.status_code != httpx.codes.OK:
-            raise BenchmarkFailed(f"the search is answered with {answer.status_code}")
-        path = _next_page(answer.text)
+def _search(ground: ConsoleGround, plan: ConsolePlan) -> dict[str, Measures]:
+    topic = ground.searched
+    with ground.memory() as memory:
+        measured = {"search": _searched(ground, topic, plan.messages)}
+    if (kcat := shutil.which("kcat")) is None:
+        ground.say("kcat is not installed, so there is nothing beside the search")
     else:
-        raise BenchmarkFailed(f"the search did not end within {PAGES_MAX} pages")
+        measured["kcat-and-grep"] = _kcat(kcat, ground.bootstrap, plan.messages)
+    return {**measured, "search: memory": memory}
+
+
+def _searched(ground: ConsoleGround, topic: str, messages: int) -> Measures:
+    before, began_s = cpu_time(ground.pid), time.perf_counter()
+    next_pages: list[str | None] = [address(f"/topics/{topic}/messages", q=ABSENT, order="oldest")]
+    while (path := next_pages[-1]) is not None:
+        if len(next_pages) > PAGES_MAX:
+            raise BenchmarkFailed(f"the search did not end within {PAGES_MAX} pages")
+        ground.asked_ms(path, lambda answer: next_pages.append(_next_page(answer.text)))
     wall_s = time.perf_counter() - began_s
-    cpu_s = (cpu_time(pid) - before).total_s
+    cpu_s = (cpu_time(ground.pid) - before).total_s
     return {"wall_s": wall_s, "cpu_s": cpu_s, "messages_per_s": messages / wall_s}
 
 
@@ -200,3 +191,12 @@ def _kcat(kcat: str, bootstrap: str, messages: int) -> Measures:
     if reading.returncode or found.stdout.strip() != "0":
         raise BenchmarkFailed(f"kcat ended with {reading.returncode}, grep found {found.stdout.strip()}")
     return {"wall_s": wall_s, "messages_per_s": messages / wall_s}
+
+
+_MEASURED: Final[Mapping[str, Callable[[ConsoleGround, ConsolePlan], dict[str, Measures]]]] = {
+    "views": _views,
+    "search": _search,
+    "sql": lambda ground, plan: console_sql.measure(ground, plan.few, with_spark=plan.spark),
+    "large": lambda ground, plan: console_contents.large(ground, plan.large_messages, plan.few),
+    "hostile": lambda ground, plan: console_contents.hostile(ground, plan.hostile_messages, plan.few),
+}

@@ -24,14 +24,20 @@ def add_to(programs: Programs) -> None:
     instructions = programs.add_parser(
         "metrics-instructions", help="the same counted in instructions by Valgrind, which must be installed"
     )
-    instructions.set_defaults(run=_run_instructions)
-    instructions.add_argument("--requests", type=int, default=InstructionsPlan.requests, help="(%(default)s)")
-    instructions.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    instructions.set_defaults(run=_run_metrics_instructions)
     acls = programs.add_parser(
         "acls", help="access control lists on the path of a produce, beside a broker without, both started here"
     )
     acls.set_defaults(run=_run_acls)
-    acls.add_argument("--bindings", type=int, default=AclPlan.bindings, help="(%(default)s)")
+    acl_instructions = programs.add_parser(
+        "acls-instructions", help="the same counted in instructions by Valgrind, which must be installed"
+    )
+    acl_instructions.set_defaults(run=_run_acl_instructions)
+    for each in (acls, acl_instructions):
+        each.add_argument("--bindings", type=int, default=AclPlan.bindings, help="(%(default)s)")
+    for each in (instructions, acl_instructions):
+        each.add_argument("--requests", type=int, default=InstructionsPlan.requests, help="(%(default)s)")
+        each.add_argument("--json", action="store_true", help="print JSON instead of a table")
     quotas = programs.add_parser(
         "quotas",
         help="quotas that are not reached on the path of a produce, beside a broker without, both started here",
@@ -47,9 +53,15 @@ def _run_metrics(chosen: argparse.Namespace) -> None:
         report(metrics_overhead.measure(Path(directory), MetricsPlan(rounds=chosen.rounds), say), chosen)
 
 
-def _run_instructions(chosen: argparse.Namespace) -> None:
+def _run_metrics_instructions(chosen: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
-        report(produce_instructions.measure(Path(directory), InstructionsPlan(chosen.requests), say), chosen)
+        report(produce_instructions.measure_metrics(Path(directory), InstructionsPlan(chosen.requests), say), chosen)
+
+
+def _run_acl_instructions(chosen: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
+        plan = InstructionsPlan(chosen.requests, chosen.bindings)
+        report(produce_instructions.measure_acls(Path(directory), plan, say), chosen)
 
 
 def _run_acls(chosen: argparse.Namespace) -> None:

@@ -52,6 +52,11 @@ def peak_mib(pid: int) -> float:
     return _status_mib(pid, "VmHWM:")
 
 
+def forget_peak(pid: int) -> None:
+    """Have `peak_mib` begin anew with what is resident now; the process has to be one that we may trace."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")  # `man proc_pid_clear_refs`
+
+
 def proportional_mib(pid: int) -> float:
     """Return the proportional set size in MiB: what is shared counts in parts. 0 if the process ended meanwhile."""
     return sum(_sizes_kib(pid, ("Pss:",))) / 1024

@@ -8,6 +8,9 @@ recurs, and chance has a seed, so two runs with the same requests do the same wo
 The standard input is a socket, over which the program is sent a directory together with another socket. It forks a
 process which serves that socket, as a client's connection, until its peer closes it, and answers with the id of the
 process when that has ended. So what is imported is imported once for many runs.
+
+With the environment variable `OTTLA_BENCHMARK_BINDINGS`, the broker has the standard authorizer and so many access
+control lists.
 """
 
 import asyncio
@@ -22,6 +25,7 @@ from uuid import UUID
 
 import uvloop
 
+from benchmarks.acl_bindings import bindings
 from ottla_broker import request_times
 from ottla_broker.channel import PlainChannel
 from ottla_broker.connection import Connection
@@ -33,6 +37,7 @@ from ottla_broker.partition_table import PartitionTable
 from ottla_broker.receive_buffer import BufferPool, RequestBudget
 from ottla_core.cluster.state.model import ClusterState, PartitionState, Topic
 from ottla_core.topic_partition import TopicPartition
+from tests.support.broker.access_lists import authorization_by
 from tests.support.broker.broker_parts import broker_of
 from tests.support.broker.partition_logs import open_log
 from tests.support.groups.group_cluster import BROKER, BROKER_EPOCH, LISTENER, StatedFeed, broker_member
@@ -50,6 +55,10 @@ STATE: Final = PartitionState(
     leader_epoch=4,
     leader_broker_epoch=BROKER_EPOCH,
 )
+
+BINDINGS: Final = "OTTLA_BENCHMARK_BINDINGS"
+
+_bindings = bindings(int(os.environ[BINDINGS])) if BINDINGS in os.environ else ()
 
 
 class Registration:
@@ -100,7 +109,8 @@ def leader_in(directory: Path) -> Dispatcher:
     partition = Partition(TopicPartition(TOPIC, 0), open_log(directory), context, STATE)
     partition.apply(STATE, leads=True)
     table.add(partition)
-    return Dispatcher(broker_of(feed, settings=SHOWN, partitions=table, traffic=context.traffic))
+    parts = {} if not _bindings else {"authorization": authorization_by(_bindings)}
+    return Dispatcher(broker_of(feed, settings=SHOWN, partitions=table, traffic=context.traffic, **parts))
 
 
 async def serve(sock: socket.socket, directory: Path) -> None:

@@ -1,7 +1,10 @@
-"""What metrics cost on the path of a produce, in instructions: the same on a busy machine as on an idle one.
+"""What metrics and access control lists cost on the path of a produce, in instructions.
+
+These are the same on a busy machine as on an idle one.
 
 Valgrind's cachegrind counts every instruction of a process that has nothing but a broker's way from a connection to
-the log (`produce_in_process.py`); once as it is, and once without the counting and timing (`metrics_overhead.CUTS`).
+the log (`produce_in_process.py`); once as it is, and once without the counting and timing (`metrics_overhead.CUTS`),
+or once with access control lists and once without.
 Each is run with few requests and with more of them, and the difference is what those cost, without the start. Lots
 have a seed, so a second measurement finds the same, but for a few instructions in ten thousand.
 
@@ -23,7 +26,7 @@ from typing import Final
 
 from benchmarks.client import BenchmarkFailed
 from benchmarks.metrics_overhead import bare_sources
-from benchmarks.produce_in_process import TOPIC
+from benchmarks.produce_in_process import BINDINGS, TOPIC
 from benchmarks.small_requests import PIPELINE_DEPTH, check_answer, one_record_batch, produce_frame
 from benchmarks.summary import Measures
 
@@ -43,30 +46,49 @@ _COUNTED: Final = re.compile(r"^summary: (\d+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class InstructionsPlan:
-    """How much to measure: requests of each case and broker, apart from those that warm up."""
+    """How much to measure: requests of each case and broker, apart from those that warm up, and access lists."""
 
     requests: int = 6_400
+    bindings: int = 10_000
 
 
-def measure(directory: Path, plan: InstructionsPlan, say: Callable[[str], None]) -> dict[str, Measures]:
-    """Return for each case the instructions of a request, with metrics and without, and what share metrics are."""
-    counts: dict[str, dict[str, float]] = {case: {} for case in CASES}
-    for name, sources in {"with metrics": None, "without": bare_sources(directory / "bare")}.items():
-        with CountedBroker.started(directory / f"run {name}", sources) as broker:
+def measure_metrics(directory: Path, plan: InstructionsPlan, say: Callable[[str], None]) -> dict[str, Measures]:
+    """Return for each case the instructions of a request with metrics, and what metrics add to those without."""
+    bare = {"PYTHONPATH": str(bare_sources(directory / "bare"))}
+    return _compared(directory, ("with metrics", {}), ("without", bare), plan, say)
+
+
+def measure_acls(directory: Path, plan: InstructionsPlan, say: Callable[[str], None]) -> dict[str, Measures]:
+    """Return the same for access control lists, beside a broker that has no authorizer."""
+    lists = {BINDINGS: str(plan.bindings)}
+    return _compared(directory, (f"with {plan.bindings} bindings", lists), ("without", {}), plan, say)
+
+
+def _compared(
+    directory: Path,
+    whole: tuple[str, Mapping[str, str]],
+    bare: tuple[str, Mapping[str, str]],
+    plan: InstructionsPlan,
+    say: Callable[[str], None],
+) -> dict[str, Measures]:
+    """Compare two brokers, each with its name and environment."""
+    counts: dict[str, list[float]] = {case: [] for case in CASES}
+    for name, environment in (whole, bare):
+        with CountedBroker.started(directory / f"run {name}", environment) as broker:
             for case, (record_bytes, depth) in CASES.items():
                 few, many = (
                     broker.instructions(record_bytes, depth, count)
                     for count in (WARM_UP_REQUESTS, WARM_UP_REQUESTS + plan.requests)
                 )
-                counts[case][name] = (many - few) / plan.requests
-                say(f"{case}: {counts[case][name]:.0f} instructions {name}")
+                counts[case].append((many - few) / plan.requests)
+                say(f"{case}: {counts[case][-1]:.0f} instructions {name}")
     return {
         case: {
-            "instructions": whole,
-            "instructions_of_metrics": whole - bare,
-            "overhead_percent": 100 * (whole / bare - 1),
+            "instructions": first,
+            "instructions_more": first - second,
+            "overhead_percent": 100 * (first / second - 1),
         }
-        for case, (whole, bare) in ((case, tuple(each.values())) for case, each in counts.items())
+        for case, (first, second) in counts.items()
     }
 
 
@@ -85,13 +107,13 @@ class CountedBroker:
 
     @classmethod
     @contextmanager
-    def started(cls, directory: Path, sources: Path | None) -> "Iterator[CountedBroker]":
-        """Start the program, with the broker's package out of a folder if one is given, and end it afterwards."""
+    def started(cls, directory: Path, own: Mapping[str, str]) -> "Iterator[CountedBroker]":
+        """Start the program with an environment of its own, and end it afterwards."""
         directory.mkdir(parents=True)
         command = ["valgrind", "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={directory}/%p.counts"]
-        paths = [str(each) for each in (sources, ROOT) if each is not None]
-        environment = {**os.environ, "PYTHONHASHSEED": "0"}
-        environment["PYTHONPATH"] = os.pathsep.join([*paths, *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, **own, "PYTHONHASHSEED": "0"}
+        paths = [own.get("PYTHONPATH"), str(ROOT), os.environ.get("PYTHONPATH")]
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         ours, theirs = socket.socketpair()
         with ours, (directory / "log").open("w") as log:
             with theirs:

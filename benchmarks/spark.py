@@ -52,7 +52,9 @@ class SparkPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
+class Run:
+    """What a run took, and the most memory of Spark's Java and of all Python workers meanwhile."""
+
     seconds: float
     jvm_mib: float
     workers_mib: float
@@ -87,8 +89,8 @@ class Driver:
             self._process.wait()
         self._process.stdout.close()
 
-    def run(self, direction: str, topic: str, records: int) -> _Run:
-        """Make a run, and return what it took.
+    def run(self, direction: str, topic: str, records: int, **more: Any) -> Run:
+        """Make a run, and return what it took; a query needs `more` than others, as `spark_driver.py` says.
 
         Raises:
             BenchmarkFailed: it failed, or saw another number of records.
@@ -96,14 +98,14 @@ class Driver:
         assert self._process.stdin is not None
         with _sampled_memory(self._process.pid) as memory:
             print(
-                json.dumps({"do": direction, "topic": topic, "records": records}),
+                json.dumps({"do": direction, "topic": topic, "records": records, **more}),
                 file=self._process.stdin,
                 flush=True,
             )
             answer = self._answer()
         if answer["records"] != records:
             raise BenchmarkFailed(f"{direction} {self.format_name}: {answer['records']} records instead of {records}")
-        return _Run(seconds=answer["seconds"], jvm_mib=memory.jvm_mib, workers_mib=memory.workers_mib)
+        return Run(seconds=answer["seconds"], jvm_mib=memory.jvm_mib, workers_mib=memory.workers_mib)
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
@@ -156,7 +158,7 @@ def measure(directory: Path, plan: SparkPlan, say: Callable[[str], None]) -> dic
         jars = spark_kafka_jars()
     except JarsUnavailable as error:
         raise BenchmarkFailed(str(error)) from None
-    found: dict[str, list[_Run]] = {}
+    found: dict[str, list[Run]] = {}
     with ExitStack() as running:
         bootstrap = running.enter_context(OttlaCluster(directory / "cluster")).bootstrap
         drivers = [
@@ -173,7 +175,7 @@ def measure(directory: Path, plan: SparkPlan, say: Callable[[str], None]) -> dic
 
 
 def _take_turns(
-    drivers: Sequence[Driver], bootstrap: str, plan: SparkPlan, records: int, found: dict[str, list[_Run]]
+    drivers: Sequence[Driver], bootstrap: str, plan: SparkPlan, records: int, found: dict[str, list[Run]]
 ) -> None:
     """Have every driver write a topic of its own and then read it, so that both have theirs in the page cache."""
     with ExitStack() as topics:
@@ -184,7 +186,7 @@ def _take_turns(
                 found.setdefault(f"{direction} {driver.format_name}", []).append(run)
 
 
-def _medians(runs: Sequence[_Run], records: int) -> Measures:
+def _medians(runs: Sequence[Run], records: int) -> Measures:
     return {
         "rows_per_s": records / statistics.median(run.seconds for run in runs),
         "jvm_mib": statistics.median(run.jvm_mib for run in runs),
@@ -192,7 +194,7 @@ def _medians(runs: Sequence[_Run], records: int) -> Measures:
     }
 
 
-def _ratios(found: Mapping[str, Sequence[_Run]]) -> Measures:
+def _ratios(found: Mapping[str, Sequence[Run]]) -> Measures:
     """Return the medians of ratios between neighbours, so that a slow minute hits both, and their ranges."""
     ratios: dict[str, float] = {}
     for direction in DIRECTIONS:

@@ -22,7 +22,7 @@ BROKERS: Final = Dashboard(
                 ),
                 number(
                     "Failed logs",
-                    "Replicas that take no more records since an fsync has failed.",
+                    "Replicas that take no more records since an fsync or a read has failed.",
                     "sum(ottla_broker_failed_logs{@})",
                     wrong_from=1,
                 ),

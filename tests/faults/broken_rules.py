@@ -79,8 +79,8 @@ def offsets_of_old() -> None:
     """A broker tells committed offsets as it was told them up to three seconds ago, by whoever was the owner then."""
     import time  # noqa: PLC0415 - only for the broker
 
-    from ottla_broker.callback_answer import CallbackAnswer  # noqa: PLC0415
     from ottla_broker.groups.relay import GroupRelay  # noqa: PLC0415
+    from ottla_core.callback_answer import CallbackAnswer  # noqa: PLC0415
 
     ask = GroupRelay.ask
     kept: dict[tuple[TopicPartition, bytes], tuple[float, bytes]] = {}
@@ -286,6 +286,37 @@ def rights_last_for_ever() -> None:
     replace_rule(StandardAuthorizer, "authorize", authorize_once)
 
 
+def whoever_signs_tokens_is_believed() -> None:
+    """A broker reads what a bearer token says, whatever key has signed it."""
+    import base64  # noqa: PLC0415
+    import json  # noqa: PLC0415
+    from collections.abc import Mapping  # noqa: PLC0415
+
+    from ottla_core.tokens import key_source  # noqa: PLC0415 - only for the broker
+
+    def claims(token: str, _keys: object) -> Mapping[str, Any]:
+        payload = token.split(".")[1]
+        said: Mapping[str, Any] = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        return said
+
+    replace_rule(key_source, "verified_claims_of", claims)
+
+
+def what_allows_goes_before_what_denies() -> None:
+    """An entry that denies counts only where none allows."""
+    from ottla_core.acl_table import AclTable  # noqa: PLC0415 - only for the broker
+    from ottla_core.acls import AclBinding, Permission  # noqa: PLC0415
+
+    for_resource = AclTable._for_resource
+
+    def allowing_first(self: AclTable, *resource: Any) -> list[AclBinding]:
+        found = list(for_resource(self, *resource))
+        allowing = [each for each in found if each.permission is Permission.ALLOW]
+        return allowing or found
+
+    replace_rule(AclTable, "_for_resource", allowing_first)
+
+
 RULES: dict[str, Callable[[], None]] = {
     "high-watermark-ignores-the-isr": high_watermark_ignores_the_isr,
     "no-truncation": no_truncation,
@@ -303,6 +334,8 @@ RULES: dict[str, Callable[[], None]] = {
     "bad-requests-hold-up-the-loop": bad_requests_hold_up_the_loop,
     "one-acknowledgement-before-the-write": one_acknowledgement_before_the_write,
     "rights-last-for-ever": rights_last_for_ever,
+    "whoever-signs-tokens-is-believed": whoever_signs_tokens_is_believed,
+    "what-allows-goes-before-what-denies": what_allows_goes_before_what_denies,
     **MIRROR_RULES,
     **TRANSACTION_RULES,
 }

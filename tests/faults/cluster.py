@@ -18,8 +18,7 @@ from typing import Self
 
 from ottla.local.etcd_binary import find_etcd
 from tests.faults import faulty_disk
-from tests.faults.access.rights import Rights
-from tests.faults.access.secured_clients import SecuredClients
+from tests.faults.access.secured_clients import LoadUsers, SecuredClients
 from tests.faults.cluster_process import ClusterProcess, look_at, wait_until_ready
 from tests.faults.fault import BROKER, CONTROLLER, COORDINATOR, ETCD, Members, id_of, role_of
 from tests.faults.inner_security import InnerSecurity
@@ -67,8 +66,8 @@ class ClusterSettings:
         watched: whether brokers note how long their event loops were held up.
         secure: whether processes, and brokers among each other, show certificates, etcd knows them as its users, and
             the load has a listener with logins and rights.
-        mirror_workers: the mirror workers that have certificates of the cluster, if it is secure.
-        rights: the users of the load, and what each may do in a secure cluster; nobody else may do anything there.
+        mirror_workers: the mirror workers that have certificates of the cluster for their REST API, if it is secure.
+        users: of the load, mirror workers and links in a secure cluster; nobody else may do anything there.
     """
 
     lease_ttl_ms: int = LEASE_TTL_MS
@@ -81,7 +80,7 @@ class ClusterSettings:
     watched: bool = False
     secure: bool = False
     mirror_workers: Sequence[str] = ()
-    rights: Rights = field(default_factory=dict)
+    users: LoadUsers = field(default_factory=LoadUsers)
 
 
 class Cluster:
@@ -107,7 +106,7 @@ class Cluster:
             else None
         )
         self.clients = (
-            SecuredClients(directory, members, network, settings.rights, self.security.authority)
+            SecuredClients(directory, members, network, settings.users, self.security)
             if self.security is not None
             else None
         )
@@ -175,11 +174,6 @@ class Cluster:
         """Processes that ended by themselves."""
         for process in self.processes.values():
             yield from process.problems
-
-    @property
-    def load_bootstrap(self) -> str:
-        """The addresses of all brokers for the load."""
-        return self.bootstrap if self.clients is None else self.clients.bootstrap
 
     def kafka_address(self, broker: str) -> tuple[str, int]:
         """Where a broker listens for clients."""
@@ -313,8 +307,7 @@ class Cluster:
             if self.security is not None:
                 properties |= self.security.listener_properties(name, properties["listeners"], address)
             if self.clients is not None:
-                workers = self._settings.mirror_workers
-                properties |= self.clients.broker_properties(properties["listeners"], address, workers)
+                properties |= self.clients.broker_properties(properties["listeners"], address)
         if self.security is not None:
             properties |= self.security.process_properties(name)
         if role == CONTROLLER and self.clients is not None:

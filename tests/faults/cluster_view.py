@@ -67,6 +67,8 @@ class ClusterView:
             )
             for topic in topics
         ]
+        if not wanted:
+            return  # which the client refuses
         for future in self._admin.create_topics(wanted, operation_timeout=30).values():
             future.result()
 

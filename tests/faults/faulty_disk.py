@@ -21,6 +21,8 @@ from tests.faults.synced_files import SyncedFiles
 SLOW, BROKEN, NO_DESCRIPTORS = "slow", "broken", "no-descriptors"
 UNSYNCED = "unsynced"
 """Writes succeed, and no fsync does."""
+UNREADABLE = "unreadable"
+"""Reads fail, and writes and fsyncs succeed."""
 STALLED, UNWRITTEN = "stalled", "unwritten"
 """Calls that write or read, or those that write alone, take until the mode is another one."""
 REFUSED = "refused"
@@ -81,9 +83,11 @@ class Control:
             raise _refusal("EIO", descriptor)
         self.write(descriptor)
 
-    def read(self, _descriptor: Any) -> None:
+    def read(self, descriptor: Any) -> None:
         """Before something is read."""
         self._wait_while(STALLED)
+        if self.mode == UNREADABLE:
+            raise _refusal("EIO", descriptor)
 
     def _wait_while(self, *modes: str) -> None:
         while self.mode in modes:

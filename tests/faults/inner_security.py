@@ -1,8 +1,8 @@
 """Certificates between the processes of a trial's cluster, and users in its etcd; for `--secure`.
 
-The programs of the load have a listener of their own (`access/secured_clients.py`). Brokers fetch from each other by
-one with certificates; mirror workers, and brokers of another cluster that follow this one, come by it as well.
-Certificates begin long before the trial, as clocks are set wrong in it.
+The programs of the load, mirror workers, and brokers of another cluster that follow this one have listeners of their
+own (`access/secured_clients.py`). Brokers fetch from each other by one with certificates. Certificates begin long
+before the trial, as clocks are set wrong in it.
 """
 
 import ssl
@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from ottla.secure.certificate_folder import BOTH, CA, CERTIFICATE, KEY, CertificateFolder
+from ottla.secure.authority import IssuedCertificate, Subject, issue
+from ottla.secure.certificate_folder import AUTHORITY, BOTH, CA, CA_KEY, CERTIFICATE, KEY, CertificateFolder
 from ottla.secure.etcd_users import make_users
 from ottla.secure.holders import ETCD_ROOT, ClusterHolders
 from ottla_core.rpc_identity import ADMIN
@@ -38,7 +39,6 @@ class InnerSecurity:
         network: Network,
         mirror_workers: Sequence[str] = (),
     ) -> None:
-        self.bootstrap = ",".join(f"{network.address_of(name)}:{LISTENER_PORT}" for name in members.of(BROKER))
         self._cluster_name = cluster_name
         self._counts = {role: len(members.of(role)) for role in (BROKER, CONTROLLER, COORDINATOR, ETCD)}
         holders = ClusterHolders(
@@ -76,13 +76,18 @@ class InnerSecurity:
             "ssl.truststore.location": self._file(name, CA),
         }
 
-    def client_settings(self, worker: str) -> dict[str, str]:
-        """With what a mirror worker, or a link as a worker, comes to the brokers, in librdkafka's words."""
-        files = {"ca": CA, "certificate": CERTIFICATE, "key": KEY}
-        return {
-            "security.protocol": "ssl",
-            **{f"ssl.{key}.location": self._file(worker, file) for key, file in files.items()},
-        }
+    def client_files(self, user: str, authority: IssuedCertificate | None = None) -> dict[str, str]:
+        """With what a user shows who it is, in librdkafka's words: a certificate of this authority or of another."""
+        own = self._folder.path / AUTHORITY
+        signer = authority or IssuedCertificate((own / CA).read_bytes(), (own / CA_KEY).read_bytes())
+        kept = self._folder.path / f"client-{user}{'' if authority is None else '-of-another'}"
+        files = {"ssl.certificate.location": kept / CERTIFICATE, "ssl.key.location": kept / KEY}
+        if not kept.exists():
+            issued = issue(signer, Subject(user), datetime.now(UTC) - BACKDATED, VALID)
+            kept.mkdir(mode=0o700)
+            (kept / CERTIFICATE).write_bytes(issued.chain)
+            (kept / KEY).write_bytes(issued.key)
+        return {name: str(path) for name, path in files.items()}
 
     def rest_properties(self, worker: str) -> dict[str, str]:
         """Settings of a mirror worker that answers holders of certificates only."""

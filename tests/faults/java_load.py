@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.faults.access.secured_clients import SecuredClients
+from tests.faults.access.client_access import DELEGATION_TOKEN
+from tests.faults.access.mechanisms import JAVA, Mechanism
+from tests.faults.access.secured_clients import PLAIN_MODULE, Abilities, SecuredClients
 from tests.faults.history import ACKNOWLEDGED, FAILED, FROM_BEGINNING, SEEN, line
 from tests.faults.topics import JAVA_TOPIC
 from tests.support.reference.kafka_jars import java_command
@@ -18,6 +20,12 @@ from tests.support.reference.kafka_jars import java_command
 PRODUCER, CONSUMER = "java-producer", "java-consumer"
 GROUP = "java"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+MODULES = {
+    Mechanism.SCRAM_SHA_256: SCRAM_MODULE,
+    Mechanism.SCRAM_SHA_512: SCRAM_MODULE,
+    Mechanism.PLAIN: PLAIN_MODULE,
+}
+ABILITIES: Abilities = {PRODUCER: JAVA, CONSUMER: JAVA}
 RECORDS_PER_SECOND = 50
 KEYS = 12
 STOPPED_BY_SIGTERM = 143
@@ -44,17 +52,20 @@ def commands(directory: Path, bootstrap: str, clients: SecuredClients | None = N
         login = {} if clients is None else _login(clients.access_of(name).settings)
         return str(_config(directory / f"{name}.properties", settings | login))
 
-    where = ["--bootstrap-server", bootstrap, "--topic", JAVA_TOPIC.name]
+    def where(name: str) -> list[str]:
+        servers = bootstrap if clients is None else clients.bootstrap_of(name)
+        return ["--bootstrap-server", servers, "--topic", JAVA_TOPIC.name]
+
     return {
         PRODUCER: java_command(
             "org.apache.kafka.tools.VerifiableProducer",
-            *where,
+            *where(PRODUCER),
             *("--throughput", str(RECORDS_PER_SECOND), "--repeating-keys", str(KEYS), "--acks", "-1"),
             *("--command-config", config(PRODUCER, PRODUCER_CONFIG)),
         ),
         CONSUMER: java_command(
             "org.apache.kafka.tools.VerifiableConsumer",
-            *where,
+            *where(CONSUMER),
             *("--group-id", GROUP, "--reset-policy", "earliest", "--verbose"),
             *("--command-config", config(CONSUMER, CONSUMER_CONFIG)),
         ),
@@ -92,13 +103,27 @@ def _events(printed: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 def _login(settings: Mapping[str, str]) -> dict[str, str]:
     """librdkafka's settings of a login in the words of Kafka's own clients."""
-    user, password = settings["sasl.username"], settings["sasl.password"]
-    return {
+    common = {
         "security.protocol": settings["security.protocol"].upper(),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": settings["ssl.ca.location"],
+    }
+    if "ssl.key.location" in settings:
+        texts = (Path(settings[f"ssl.{each}.location"]).read_text() for each in ("key", "certificate"))
+        in_one_line = (text.replace("\n", " \\\n ") for text in texts)
+        return {
+            **common,
+            "ssl.keystore.type": "PEM",
+            **dict(zip(("ssl.keystore.key", "ssl.keystore.certificate.chain"), in_one_line, strict=True)),
+        }
+    options = f'username="{settings["sasl.username"]}" password="{settings["sasl.password"]}"'
+    if DELEGATION_TOKEN in settings:
+        options += ' tokenauth="true"'
+    module = MODULES[Mechanism(settings["sasl.mechanism"])]
+    return {
+        **common,
         "sasl.mechanism": settings["sasl.mechanism"],
-        "sasl.jaas.config": f'{SCRAM_MODULE} required username="{user}" password="{password}";',
+        "sasl.jaas.config": f"{module} required {options};",
     }
 
 

@@ -109,7 +109,10 @@ class LoadPrograms:
         notes = self._notes_of(name)
         notes.touch()
         users = clients or self._clients
-        access = [] if users is None else ["--access", str(users.file_of(name))]
+        # An option that is given twice is what it is last: with logins there are other addresses.
+        access = (
+            [] if users is None else ["--bootstrap", users.bootstrap_of(name), "--access", str(users.file_of(name))]
+        )
         module = f"tests.faults.load_programs.{program}"
         command = [sys.executable, "-m", module, *arguments, *access, "--notes", str(notes)]
         return ChildProcess(

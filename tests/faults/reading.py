@@ -1,12 +1,14 @@
 """Records of the load as a reader gets them: their key, number and checksum."""
 
 import zlib
+from typing import Any
 
 from confluent_kafka import KafkaError, Message
 
 from tests.faults.access.client_access import NOBODY, ClientAccess
 from tests.faults.access.rights import GROUP_OF_READERS
 from tests.faults.history import Content
+from tests.faults.transactions.transaction_records import TransactionRecord, read_record
 
 LOST_POSITION = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE})
 """What a reader is told whose position is not in the log any more."""
@@ -21,7 +23,14 @@ def content_of(message: Message) -> Content:
     return Content(key.decode(), int(number), zlib.crc32(value))
 
 
-def settings_of_reader(bootstrap: str, name: str, access: ClientAccess = NOBODY) -> dict[str, str | int | bool]:
+def transactional_record_of(message: Message) -> TransactionRecord:
+    """What a record of a transactional writer says."""
+    value = message.value()
+    assert isinstance(value, bytes)
+    return read_record(value)
+
+
+def settings_of_reader(bootstrap: str, name: str, access: ClientAccess = NOBODY) -> dict[str, Any]:
     """Settings of a consumer without a group that must never be given a wrong offset silently."""
     return {
         "bootstrap.servers": bootstrap,
@@ -42,5 +51,5 @@ def settings_of_reader(bootstrap: str, name: str, access: ClientAccess = NOBODY)
         "topic.metadata.refresh.interval.ms": 2000,
         "topic.metadata.refresh.fast.interval.ms": 100,
         "log_level": 3,
-        **access.settings,
+        **access.client_settings,
     }

@@ -233,6 +233,28 @@ def test_a_right_that_outlasts_its_entry_is_noticed(tmp_path: Path) -> None:
     )
 
 
+def test_an_entry_that_denies_to_no_avail_is_noticed(tmp_path: Path) -> None:
+    broken = {BROKER: program("what-allows-goes-before-what-denies", *PROGRAMS[BROKER])}
+    assert is_noticed(
+        tmp_path,
+        nothing_but_load(MEMBERS),
+        lambda problem: "was granted" in problem and problem.endswith("has no right"),
+        programs=broken,
+        secure=True,
+    )
+
+
+def test_a_broker_that_believes_whoever_signs_tokens_is_noticed(tmp_path: Path) -> None:
+    broken = {BROKER: program("whoever-signs-tokens-is-believed", *PROGRAMS[BROKER])}
+    assert is_noticed(
+        tmp_path,
+        nothing_but_load(MEMBERS),
+        lambda problem: "a token that a foreign key has signed" in problem,
+        programs=broken,
+        secure=True,
+    )
+
+
 @pytest.mark.parametrize(
     "schedule",
     [

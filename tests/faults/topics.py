@@ -59,6 +59,11 @@ LINKED_TOPICS = (
 )
 """Those of the load that the target's leaders follow."""
 
+LEDGER = LoadTopic("ledger", Keeps.EVERYTHING, {})
+LINKED_LEDGER = LoadTopic("linked-ledger", Keeps.EVERYTHING, {})
+LEDGERS = (LEDGER, LINKED_LEDGER)
+"""Those that are written in transactions: mirror workers copy the first, the target's leaders follow the other."""
+
 
 def copy_name(topic: str) -> str:
     """What mirror workers call the copy of a topic."""

@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 
+from tests.faults import java_load
 from tests.faults.access.access_operators import access_operators_of
+from tests.faults.access.secured_clients import LoadUsers
 from tests.faults.checker import FinalContents, count_sent_again, lost_records, problems_of
 from tests.faults.cluster import DISK_BYTES_MIN, Cluster, ClusterSettings
 from tests.faults.cluster_files import (
@@ -115,7 +117,7 @@ def run_trial(plan: TrialPlan) -> Outcome:
             faulty_disks=frozenset().union(*map(schedule.targets_of, DISK_FAULTS)),
             watched=True,
             secure=plan.secure,
-            rights=load_rights(),
+            users=LoadUsers(rights=load_rights(), abilities=java_load.ABILITIES, seed=plan.seed),
         )
         cluster = closing.enter_context(Cluster(plan.directory, network, members, settings))
         outcome = Outcome(plan.seed, schedule, plan.directory, command_of(plan))
@@ -203,7 +205,7 @@ class _Trial:
         return Load(
             self._plan.directory / "load",
             self._network,
-            self._cluster.load_bootstrap,
+            self._cluster.bootstrap,
             groups=self._plan.groups,
             java=self._plan.java,
             seed=self._plan.seed,

@@ -28,22 +28,22 @@ from tests.support.messages.random_messages import random_message
 
 DEFAULT_SECONDS = 5.0
 CASE_SECONDS_MAX = 2.0
+CASES_MIN = 100
 """No timing assertion of speed: a parser that loops over a bogus count of two thousand million takes minutes."""
 NAME = TopicPartition("fuzz", 0)
 
 
 def rounds(share: float) -> Iterator[random.Random]:
-    """Yield a random source per case until the time is up; the seed is in the output."""
+    """Yield a random source for each of `CASES_MIN` cases, and more until the time is up; the seed is printed."""
     seed = int(os.environ.get("OTTLA_FUZZ_SEED", "0")) or random.SystemRandom().getrandbits(32)
     print(f"OTTLA_FUZZ_SEED={seed}")
     source = random.Random(seed)
     deadline = time.monotonic() + share * float(os.environ.get("OTTLA_FUZZ_SECONDS", DEFAULT_SECONDS))
     cases = 0
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline or cases < CASES_MIN:
         yield random.Random(source.getrandbits(64))
         cases += 1
     print(f"{cases} cases")
-    assert cases > 100
 
 
 def mutated(source: random.Random, content: bytes) -> bytes:
@@ -91,10 +91,10 @@ def with_right_crc(records: bytes) -> bytes:
 
 
 def within_bounds(parse: Callable[[], object], *allowed: type[Exception]) -> None:
-    started = time.monotonic()
+    started = time.thread_time()  # of this thread alone: what else the machine does is not the parser's fault
     with contextlib.suppress(*allowed):
         parse()
-    assert time.monotonic() - started < CASE_SECONDS_MAX
+    assert time.thread_time() - started < CASE_SECONDS_MAX
 
 
 def request_frame(source: random.Random) -> bytes:

@@ -19,14 +19,23 @@ import pytest
 from ottla_broker.log.background import InlineBackground, Work
 from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_core.errors import KafkaStorageError
-from tests.support.broker.partition_logs import NOW_MS, append, open_log, problems_in, read_values, small_segments
+from tests.support.broker.partition_logs import (
+    NOW_MS,
+    append,
+    batch_of,
+    open_log,
+    problems_in,
+    read_values,
+    small_segments,
+)
 
 RUNS = 40
 STEPS_MAX = 30
 CODES = (errno.ENOSPC, errno.EMFILE, errno.EIO)
 CALLS = ("open", "ftruncate", "truncate", "pwrite", "write")
 FILE_CALLS = ("rename", "replace", "unlink")
-CONFIG = small_segments(file_delete_delay_ms=0)
+CONFIG = small_segments(file_delete_delay_ms=0, cleanup_policy=frozenset({"compact"}))
+"""Of a topic that may have gaps, which are no losses."""
 RETAINING = small_segments(file_delete_delay_ms=0, retention_bytes=700)
 
 
@@ -123,6 +132,8 @@ class TriedLog:
             self.append,
             self.append,
             self.append,
+            self.follow,
+            self.follow,
             self.roll,
             self.truncate,
             self.retain,
@@ -133,9 +144,20 @@ class TriedLog:
             self._random.choice(steps)()
 
     def append(self) -> None:
-        self._number += 1
-        value = b"%d " % self._number + b"v" * self._random.choice((1, 1, 50, 200, 450))
+        value = self._next_value()
         self.values[append(self.log, value).base_offset] = value
+
+    def follow(self) -> None:
+        """Take a batch over from a leader, whose log may have a gap before it."""
+        log, value = self.log, self._next_value()
+        offset = log.log_end_offset + self._random.choice((0, 3, 7))
+        batch = batch_of(value, base_offset=offset, leader_epoch=max(0, log.leader_epochs.latest))
+        log.high_watermark = log.append_as_follower(batch, now_ms=NOW_MS)
+        self.values[offset] = value
+
+    def _next_value(self) -> bytes:
+        self._number += 1
+        return b"%d " % self._number + b"v" * self._random.choice((1, 1, 50, 200, 450))
 
     def roll(self) -> None:
         self.log.roll(NOW_MS)

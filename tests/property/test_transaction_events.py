@@ -50,7 +50,8 @@ class Watched:
             settings=TransactionSettings(two_phase_commit=True, expiration_ms=3_600_000, expiration_check_ms=60_000)
         )
         self.given: dict[str, list[Identity]] = defaultdict(list)
-        self.before: dict[str, Transaction] = {}
+        self.follower = self.scene.replayed()
+        self.seen_records = 0
         self.orders: dict[tuple[str, Identity], tuple[bool, int]] = {}
         self.seen_orders = 0
 
@@ -79,18 +80,25 @@ class Watched:
         assert replayed.transactions == shard.transactions
         assert replayed.ownership_number == shard.ownership_number
         for transactional_id, now in shard.transactions.items():
-            before = self.before.get(transactional_id)
-            if before is not None:
-                self.look_at_change(before, now)
             is_timed = now.state is TransactionState.ONGOING and not now.is_two_phase
             assert (transactional_id in shard.timeouts) == is_timed
             assert (transactional_id in shard.sent_ends) == (now.state in PREPARED)
-        self.before = dict(shard.transactions)
+        self.look_at_records()
         for order in self.scene.orders[self.seen_orders :]:
             self.look_at_order(order, is_repeated=is_new_owner)
         self.seen_orders = len(self.scene.orders)
         for identity in self.scene.identities.values():
             assert identity.epoch < EPOCH_MAX
+
+    def look_at_records(self) -> None:
+        """See what each new record changes: a held request goes on right behind the end that it waited for."""
+        for record in self.scene.records(self.seen_records):
+            before = dict(self.follower.transactions)
+            self.follower.replay(record)
+            for transactional_id, now in self.follower.transactions.items():
+                if transactional_id in before:
+                    self.look_at_change(before[transactional_id], now)
+        self.seen_records = len(self.scene.log)
 
     def look_at_change(self, before: Transaction, now: Transaction) -> None:
         """See that identities move on, and that what is decided stays."""

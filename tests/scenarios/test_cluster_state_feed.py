@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 
+from ottla_core.background import failures
 from ottla_core.cluster.etcd import connection as etcd_connection
 from ottla_core.cluster.etcd import operations as op
 from ottla_core.cluster.etcd.client import EtcdClient
@@ -101,16 +102,20 @@ async def test_waiting_for_a_revision_that_does_not_come_times_out(feed: Cluster
         await feed.wait_for_revision(feed.state.revision + 1000, 0.05)
 
 
-async def test_a_listener_that_raises_does_not_stop_the_feed(etcd: EtcdClient, feed: ClusterStateFeed) -> None:
+async def test_a_listener_that_raises_does_not_stop_the_feed_and_is_counted(
+    etcd: EtcdClient, feed: ClusterStateFeed
+) -> None:
     def fail(_former: ClusterState, _new: ClusterState) -> None:
         raise RuntimeError("listener's bug")
 
+    failures_before = failures.total()
     feed.subscribe(fail)
     heard: list[int] = []
     unsubscribe = feed.subscribe(lambda _former, new: heard.append(new.revision))
     revision = await write_setting(etcd, 1, "a")
     await feed.wait_for_revision(revision, 10)
     assert heard == [revision]
+    assert failures.total() == failures_before + 1
     unsubscribe()
     await feed.wait_for_revision(await write_setting(etcd, 1, "b"), 10)
     assert heard == [revision]

@@ -180,7 +180,7 @@ class SimulatedLog:
         self.leader_epochs = LeaderEpochs(self._kept.leader_epochs)
         self.leader_epochs.agree_with(self._epoch_runs(self._kept.recovery_point))
         self.leader_epochs.truncate_from_end(self.log_end_offset)
-        self.leader_epochs.truncate_from_start(self.log_start_offset)
+        self.leader_epochs.truncate_from_start(self.log_start_offset, self.log_end_offset)
         for entry in unwritten:
             if entry.start_offset == self.log_end_offset:
                 self.leader_epochs.assign(*entry)
@@ -326,7 +326,7 @@ class SimulatedLog:
         assert offset <= self._high_watermark
         if offset > self.log_start_offset:
             self.log_start_offset = offset
-            self.leader_epochs.truncate_from_start(offset)
+            self.leader_epochs.truncate_from_start(offset, self.log_end_offset)
         return self.log_start_offset
 
     def truncate_to(self, offset: int, now_ms: int) -> None:

@@ -4,9 +4,11 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
+from kio.schema.errors import ErrorCode
 
 from ottla_mirror.copy.copier import Copier
 from ottla_mirror.copy.copy_settings import CopySettings
@@ -35,16 +37,23 @@ SETTINGS = CopySettings(
 )
 
 
+class RefusingTarget(TargetModel):
+    """A log with too few replicas in sync."""
+
+    def append(self, batch: bytes) -> tuple[ErrorCode, int]:
+        return ErrorCode.not_enough_replicas, -1
+
+
 class Worker:
     """A copier with connections of its own, which can be ended at any moment."""
 
-    def __init__(self, history: "History"):
+    def __init__(self, history: "History", settings: CopySettings = SETTINGS):
         self.clusters = (history.source.client(), history.target.client())
-        self.copier = Copier(*self.clusters, history.store, SETTINGS)
+        self.copier = Copier(*self.clusters, history.store, settings)
 
     @classmethod
-    async def start(cls, history: "History") -> "Worker":
-        worker = cls(history)
+    async def start(cls, history: "History", settings: CopySettings = SETTINGS) -> "Worker":
+        worker = cls(history, settings)
         partitions = [SourcePartition(topic=TOPIC, topic_id=SOURCE_ID, partition=number) for number in PARTITIONS]
         await worker.copier.assign(dict.fromkeys(partitions, TOPIC))
         return worker
@@ -105,6 +114,13 @@ class History:
             await self.workers.pop(chosen.randrange(len(self.workers))).kill()
             self.workers.append(await Worker.start(self))
 
+    def write(self, batches: int) -> None:
+        """Appends so many batches to each partition, and ends all transactions."""
+        for log in self.written.values():
+            for _ in range(batches):
+                log.append()
+            log.close_transactions()
+
     def behind(self) -> Mapping[int, int]:
         """Where the workers stand in partitions that none of them has copied to the end."""
         reached = dict.fromkeys(PARTITIONS, -1)
@@ -152,6 +168,38 @@ async def test_a_copier_of_compacted_partitions_loses_no_record_and_repeats_none
             copied = [record.value for record in made.copied[number].records()]
             assert len(set(copied)) == len(copied)
             assert not {record.value for record in log.expected.values()} - set(copied)
+
+
+@pytest.mark.parametrize("dies", [False, True])
+async def test_partitions_that_the_target_does_not_take_hold_up_no_others(dies: bool):
+    made = History(8, compacts=False, forgets=False)
+    made.source.is_calm = made.target.is_calm = True
+    made.target.leaders = {number: 1 if number == 0 else 2 for number in PARTITIONS}
+    await made.source.start()
+    await made.target.start()
+    made.write(5)
+    made.workers = [await Worker.start(made, replace(SETTINGS, buffer_bytes_max=6000))]
+    refused, taken = PARTITIONS[1:], made.target.logs
+    try:
+        await eventually_async(lambda: not made.behind(), "all is copied", within_s=COPIED_DEADLINE_S)
+        if dies:
+            made.target.leaders |= dict.fromkeys(refused, -1)
+            made.target.end_broker(2)
+        else:
+            made.target.logs = {**taken, **dict.fromkeys(refused, RefusingTarget())}
+        made.write(200)
+        await eventually_async(lambda: 0 not in made.behind(), "the other partition is copied", within_s=60)
+        assert len(made.behind()) == len(refused)
+        made.target.logs, made.target.leaders = taken, dict.fromkeys(PARTITIONS, 1)
+        await eventually_async(lambda: not made.behind(), "all is copied", within_s=COPIED_DEADLINE_S)
+        for number, log in made.written.items():
+            expected = [record.value for _, record in sorted(log.expected.items())]
+            assert [record.value for record in made.copied[number].records()] == expected
+    finally:
+        for worker in made.workers:
+            await worker.kill()
+        made.source.stop()
+        made.target.stop()
 
 
 async def test_nothing_is_fetched_beyond_a_share_of_the_memory_that_became_smaller():

@@ -73,10 +73,16 @@ class _Timer(_Callback):
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    """The loop of one life."""
+    """The loop of one life.
+
+    Attributes:
+        process: whose it is.
+        worked_s: how long work has taken that the simulation pretends to have been long.
+    """
 
     def __init__(self, process: Process) -> None:
         self.process = process
+        self.worked_s = 0.0
         self._life = process.life
         self._ready: deque[events.Handle] = deque()
         self._tasks: list[asyncio.Task[Any]] = []

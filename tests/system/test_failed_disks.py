@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from ottla.local.health import GrpcHealth
 from ottla_core.rpc_identity import BROKER, RpcIdentity
-from tests.faults.faulty_disk import BROKEN, UNSYNCED
+from tests.faults.faulty_disk import BROKEN, UNREADABLE, UNSYNCED
 from tests.support.clients.raw_client import RawClient
 from tests.support.clients.raw_requests import create_topic_request, produce_request, produced
 from tests.support.clients.steady_writer import SteadyWriter, read_values
@@ -48,6 +48,21 @@ def test_another_replica_leads_when_the_leader_s_disk_fails(
     with SteadyWriter(cluster.bootstrap, topic) as writer:
         writer.wait_for_acknowledgements(100)
         cluster.trouble_disk(failed, mode)
+        cluster.wait_for_isr(topic, ALL - {failed})
+        writer.wait_for_acknowledgements(300)
+        restart(cluster, failed)
+        cluster.wait_for_isr(topic, ALL)
+    assert not writer.failures
+    writer.check_complete()
+    cluster.wait_for_equal_logs(topic)
+
+
+def test_another_replica_leads_when_the_leader_s_disk_cannot_be_read(cluster: ReplicatedCluster) -> None:
+    topic = cluster.create_topic("t", configs={"min.insync.replicas": "2"})
+    failed = cluster.state_of(topic).leader
+    with SteadyWriter(cluster.bootstrap, topic) as writer:
+        writer.wait_for_acknowledgements(100)
+        cluster.trouble_disk(failed, UNREADABLE)
         cluster.wait_for_isr(topic, ALL - {failed})
         writer.wait_for_acknowledgements(300)
         restart(cluster, failed)

@@ -5,19 +5,16 @@ A reader that goes away (`ottla consume … | head`) is no error. `OTTLA_DEBUG=1
 """
 
 import os
-import signal
 import sys
 from contextlib import suppress
-from types import FrameType
 
+from ottla.interrupts import Interrupts
 from ottla.output import ReaderGone
 from ottla_operations.errors import OperationError
 
 EXIT_INTERRUPTED = 130
 
-
-_interrupts: list[int] = []
-"""SIGINTs that came."""
+_interrupts = Interrupts()
 
 
 def program() -> int:
@@ -25,8 +22,7 @@ def program() -> int:
     from ottla_core.lean_imports import leave_out_extras  # noqa: PLC0415 - `main` runs in the tests' process as well
 
     leave_out_extras()
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # and not ignored, as in the background
-        signal.signal(signal.SIGINT, _note_interrupt)
+    _interrupts.take_over()
     code = main()
     if code == EXIT_INTERRUPTED:
         # Clients of Kafka would wait at the end for what the person does not want to wait for.
@@ -56,7 +52,7 @@ def main() -> int:
     except ReaderGone:
         return _reader_gone()
     except Exception as error:
-        if _interrupts:
+        if _interrupts.count:
             return EXIT_INTERRUPTED  # confluent-kafka turns an interrupt inside its calls into a SystemError
         from ottla.usage import told_usage_problem  # noqa: PLC0415 - for errors only
 
@@ -66,11 +62,6 @@ def main() -> int:
             raise
         print(f"ottla: internal error: {type(error).__name__}: {error} (OTTLA_DEBUG=1 shows where)", file=sys.stderr)
         return 1
-
-
-def _note_interrupt(number: int, frame: FrameType | None) -> None:
-    _interrupts.append(number)
-    signal.default_int_handler(number, frame)
 
 
 def _flushed(code: int) -> int:

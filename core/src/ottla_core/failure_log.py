@@ -2,6 +2,9 @@
 
 from typing import Final
 
+REASON_CHARACTERS_MAX: Final = 500
+"""Of a reason, of which a client may have chosen a part: a line of the log has no more, however long a name is."""
+
 
 class FailureLog:
     """Which failures the log tells: so many within a second, and afterwards how many it left out.
@@ -29,3 +32,8 @@ class FailureLog:
         self._lines += 1
         left_out, self._left_out = self._left_out, 0
         return left_out
+
+
+def reason_for_log(reason: str) -> str:
+    """Return a reason as a line of the log has it."""
+    return reason if len(reason) <= REASON_CHARACTERS_MAX else f"{reason[: REASON_CHARACTERS_MAX - 1]}…"

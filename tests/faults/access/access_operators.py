@@ -1,9 +1,10 @@
 """Operators who change logins and rights while faults happen, and what must be true of them at every moment.
 
 One gives a user another password again and again: as soon as a broker takes the new one it refuses the old one, and a
-connection that had logged in by the old one goes on. One takes an outsider's right away and gives it back, and
-`outsider_checker.py` judges what the outsider got done meanwhile. One changes the rights of somebody who never comes.
-When all is well again each of them goes round once more, and then nothing is excused by a fault.
+connection that had logged in by the old one goes on. One takes an outsider's right away and gives it back, or denies
+it and takes that back, and `outsider_checker.py` judges what the outsider got done meanwhile. One changes the rights
+of somebody who never comes, and one tries to get in by what is no good (`impostors.py`). When all is well again each
+of them goes round once more, and then nothing is excused by a fault.
 """
 
 import random
@@ -12,16 +13,21 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 
 from ottla_core.acls import AclBinding, AclOperation, PatternType, Permission, ResourceKind
 from tests.faults.access.access_requests import LATE_S, add_bindings, knows_binding, remove_bindings, set_password
 from tests.faults.access.client_access import ClientAccess, LoginRefused
+from tests.faults.access.impostors import Attempt, impostors, is_let_in, new_token
+from tests.faults.access.mechanisms import Mechanism
 from tests.faults.access.outsider import Outsider
 from tests.faults.access.outsider_checker import Window, count_attempts, outsider_problems
 from tests.faults.access.secured_clients import (
+    IMPOSTOR,
     OUTSIDER,
     OUTSIDERS_BINDINGS,
+    OUTSIDERS_DENIALS,
     OUTSIDERS_TOPIC,
     ROTATING,
     SecuredClients,
@@ -33,6 +39,7 @@ from tests.faults.operator_requests import OperatorRequests
 from tests.faults.topics import PARTITIONS, Keeps, LoadTopic
 from tests.support.clients.raw_client import RawClient, Silence
 from tests.support.clients.raw_requests import metadata_request
+from tests.support.eventually import eventually
 
 OUTSIDE = LoadTopic(OUTSIDERS_TOPIC, Keeps.EVERYTHING, {})
 PASSWORD_BYTES = 16
@@ -41,7 +48,11 @@ PAUSE_S = (0.2, 1.0)
 LOOK_PAUSE_S = 0.05
 KNOWN_WITHIN_S = 150.0
 """A broker may be away for all of a trial's faults, and knows of nothing meanwhile."""
+REFUSED_WITHIN_S = 30.0
+"""A delegation token that was ended is good until a broker has heard of that."""
 ANSWER_WITHIN_S = 5.0
+DENIED_SHARE = 0.5
+"""Of the times that the outsider loses its right."""
 CHANGES_MAX = 20
 
 
@@ -84,17 +95,13 @@ class AccessOperators(NoAccessOperators):
         self._ending = threading.Event()
         self._windows: list[Window] = []
         self._password: str | None = None
-        self._outsider = Outsider(
-            clients.access_of(OUTSIDER),
-            clients.addresses,
-            OUTSIDERS_TOPIC,
-            self._leaders,
-            seed=f"outsider of {seed}",
-        )
+        self._impostors: Mapping[str, Attempt] = {}
+        self._outsider: Outsider | None = None
         rounds: list[Callable[[OperatorRequests, random.Random, bool], None]] = [
             self._revoke_and_give_back,
             self._change_password,
             self._change_rights_of_somebody,
+            self._try_to_get_in,
         ]
         self._rounds = {each.__name__.strip("_"): each for each in rounds}
         self._threads = [
@@ -106,9 +113,18 @@ class AccessOperators(NoAccessOperators):
         bindings = [*self._clients.bindings, *OUTSIDERS_BINDINGS]
         add_bindings(requests, bindings)
         self._wait_until_all_know(requests, bindings, known=True)
-        self._wait_until_taken(None)
+        self._wait_until_taken(ROTATING)
+        self._get_tokens()
+        self._outsider = Outsider(
+            self._clients.access_of(OUTSIDER),
+            self._clients.addresses_of(OUTSIDER),
+            OUTSIDERS_TOPIC,
+            self._leaders,
+            seed=f"outsider of {self._seed}",
+        )
 
     def begin(self) -> None:
+        assert self._outsider is not None
         self._outsider.start()
         for thread in self._threads:
             thread.start()
@@ -121,6 +137,7 @@ class AccessOperators(NoAccessOperators):
                 self._problems.append(f"an operator is not done: {thread.name}")
         for name in self._rounds:
             self._go_round(name, is_well=True)
+        assert self._outsider is not None
         self._outsider.end()
         attempts = self._outsider.attempts
         places = [(OUTSIDERS_TOPIC, index) for index in range(PARTITIONS)]
@@ -136,11 +153,50 @@ class AccessOperators(NoAccessOperators):
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join(KNOWN_WITHIN_S)
-        if self._outsider.ident is not None:
+        if self._outsider is not None and self._outsider.ident is not None:
             self._outsider.end()
 
     def told_counts(self) -> dict[str, int]:
         return {f"access: {what}": count for what, count in sorted(self._counts.items())}
+
+    def _get_tokens(self) -> None:
+        """Gives those who need one a delegation token, and the impostor one that has been ended."""
+        clients = self._clients
+        for user in clients.token_users():
+            clients.keep_token(user, *self._token_of(user))
+            self._wait_until_taken(user)
+        ended = clients.by_token(*self._token_of(IMPOSTOR, ended=True))
+        self._impostors = impostors(clients, ended)
+        for what, attempt in self._impostors.items():
+            for address in attempt.addresses.values():
+                eventually(
+                    lambda access=attempt.access, address=address: not is_let_in(access, address),  # type: ignore[misc]
+                    f"{address} refuses {what}",
+                    within_s=REFUSED_WITHIN_S,
+                )
+
+    def _token_of(self, user: str, *, ended: bool = False) -> tuple[str, str]:
+        access = self._clients.by_password(user, Mechanism.SCRAM_SHA_512)
+        address = next(iter(self._clients.addresses_of(user).values()))
+
+        def attempt() -> tuple[str, str]:
+            try:
+                with closing(access.connect(address)) as client:
+                    return new_token(client, ended=ended)
+            except (OSError, LoginRefused, Silence) as error:
+                raise ConnectionError(str(error)) from error
+
+        return eventually(attempt, f"{user} has a delegation token", within_s=KNOWN_WITHIN_S)
+
+    def _try_to_get_in(self, _requests: OperatorRequests, chance: random.Random, _is_well: bool) -> None:
+        """Tries everything that is no good at one broker."""
+        for what, attempt in self._impostors.items():
+            address = chance.choice(list(attempt.addresses.values()))
+            if self._gave_up.is_set():
+                return
+            if is_let_in(attempt.access, address):
+                self._problems.append(f"{address} let somebody in by {what}")
+            self._counts["attempts to get in"] += 1
 
     def _requests(self, who: str) -> OperatorRequests:
         return OperatorRequests(self._plain_addresses, seed=f"{who} of {self._seed}", gave_up=self._gave_up)
@@ -170,11 +226,14 @@ class AccessOperators(NoAccessOperators):
         return True
 
     def _revoke_and_give_back(self, requests: OperatorRequests, chance: random.Random, _is_well: bool) -> None:
-        """Takes the outsider's right away, and gives it back, each with a window in which everybody knows."""
-        for has_right, change in ((False, remove_bindings), (True, add_bindings)):
+        """Takes the outsider's right away, or denies it; and undoes that, each with a window in which all know."""
+        is_denied = chance.random() < DENIED_SHARE
+        bindings = OUTSIDERS_DENIALS if is_denied else OUTSIDERS_BINDINGS
+        for has_right in (False, True):
+            is_added = has_right is not is_denied
             self._bring_about(
-                partial(change, requests, OUTSIDERS_BINDINGS),
-                partial(self._wait_until_all_know, requests, OUTSIDERS_BINDINGS, known=has_right),
+                partial(add_bindings if is_added else remove_bindings, requests, bindings),
+                partial(self._wait_until_all_know, requests, bindings, known=is_added),
             )
             from_s = time.monotonic()
             self._gave_up.wait(chance.uniform(*WINDOW_S))
@@ -198,11 +257,14 @@ class AccessOperators(NoAccessOperators):
     def _change_password(self, requests: OperatorRequests, chance: random.Random, is_well: bool) -> None:
         """Gives a user another password, and looks who may log in."""
         former, new = self._clients.access_of(ROTATING, self._password), secrets.token_hex(PASSWORD_BYTES)
-        logged_in = _logged_in(former, chance.choice(list(self._clients.addresses.values())))
-        self._bring_about(partial(set_password, requests, ROTATING, new), partial(self._wait_until_taken, new))
+        addresses = self._clients.addresses_of(ROTATING)
+        logged_in = _logged_in(former, chance.choice(list(addresses.values())))
+        self._bring_about(
+            partial(set_password, requests, ROTATING, new), partial(self._wait_until_taken, ROTATING, new)
+        )
         self._password = new
-        for address in self._clients.addresses.values():
-            if _is_let_in(former, address):
+        for address in addresses.values():
+            if is_let_in(former, address):
                 self._problems.append(f"{address} took the new password of {ROTATING}, and then the former one")
         if logged_in is None:
             return
@@ -229,16 +291,16 @@ class AccessOperators(NoAccessOperators):
             assert not self._gave_up.wait(LATE_S), "given up"
         raise AssertionError(f"{CHANGES_MAX} times a request was not answered")
 
-    def _wait_until_taken(self, password: str | None) -> None:
-        """Waits until every broker takes the password.
+    def _wait_until_taken(self, user: str, password: str | None = None) -> None:
+        """Waits until every broker takes a user's password or token.
 
         Raises:
             AssertionError: one does not.
         """
-        access, deadline_s = self._clients.access_of(ROTATING, password), time.monotonic() + KNOWN_WITHIN_S
-        for address in self._clients.addresses.values():
-            while not _is_let_in(access, address):
-                assert time.monotonic() < deadline_s, f"{address} does not take the new password of {ROTATING}"
+        access, deadline_s = self._clients.access_of(user, password), time.monotonic() + KNOWN_WITHIN_S
+        for address in self._clients.addresses_of(user).values():
+            while not is_let_in(access, address):
+                assert time.monotonic() < deadline_s, f"{address} does not take the new password of {user}"
                 assert not self._gave_up.wait(LOOK_PAUSE_S), "given up"
 
     def _wait_until_all_know(
@@ -278,10 +340,3 @@ def _logged_in(access: ClientAccess, address: str) -> RawClient | None:
         return access.connect(address, within_s=ANSWER_WITHIN_S)
     except (OSError, Silence, LoginRefused):
         return None
-
-
-def _is_let_in(access: ClientAccess, address: str) -> bool:
-    client = _logged_in(access, address)
-    if client is not None:
-        client.close()
-    return client is not None

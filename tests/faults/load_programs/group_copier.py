@@ -132,7 +132,7 @@ class GroupCopier:
             producer.abort_transaction(PATIENCE_S)
         self._notes.ended(name, why)
 
-    def _consumer_settings(self) -> dict[str, str | int | bool]:
+    def _consumer_settings(self) -> dict[str, Any]:
         return settings_of_reader(self._options.bootstrap, self._options.name, self._options.access) | {
             "group.id": GROUP,
             "auto.offset.reset": "earliest",

@@ -34,7 +34,7 @@ def main() -> int:
         groups=3,
         members_per_group=2,
         # After its re-bootstrap librdkafka 2.16 sometimes asks no broker any more.
-        settings={"metadata.recovery.strategy": "none", **options.access.settings},
+        settings={"metadata.recovery.strategy": "none", **options.access.client_settings},
         connect=options.access.connect,
     )
     problems: list[str] = []

@@ -134,7 +134,7 @@ class NumberedProducer:
                 "debug": "eos",  # the log shows why a producer began a new epoch, which may double records
                 "log_level": 7,
                 **VARIANTS[self._options.number % len(VARIANTS)],
-                **self._options.access.settings,
+                **self._options.access.client_settings,
             }
         )
 

@@ -172,7 +172,7 @@ class TransactionalWriter:
 PASSING = {KafkaError._TIMED_OUT, KafkaError.CONCURRENT_TRANSACTIONS}
 
 
-def settings(options: argparse.Namespace) -> dict[str, str | int | bool]:
+def settings(options: argparse.Namespace) -> dict[str, Any]:
     """Of a transactional producer that is patient while nobody answers."""
     return {
         "bootstrap.servers": options.bootstrap,
@@ -194,7 +194,7 @@ def settings(options: argparse.Namespace) -> dict[str, str | int | bool]:
         "topic.metadata.refresh.fast.interval.ms": 100,
         "debug": "eos",
         "log_level": 7,
-        **options.access.settings,
+        **options.access.client_settings,
     }
 
 

@@ -92,10 +92,36 @@ def links_go_on_at_the_sources_end() -> None:
     replace_rule(LinkedPartition, "fetch_position", skip)
 
 
+def aborted_records_are_copied() -> None:
+    """A mirror worker copies the records of aborted transactions as well."""
+    from ottla_mirror.copy.deliverable_batches import DeliverableBatches  # noqa: PLC0415 - only for the worker
+
+    def includes(_self: DeliverableBatches, header: Any, _batch: memoryview) -> bool:
+        return bool(header.record_count and not header.is_control)
+
+    replace_rule(DeliverableBatches, "includes", includes)
+
+
+def all_markers_commit() -> None:
+    """A log takes every marker of a transaction for one that commits it."""
+    from dataclasses import replace  # noqa: PLC0415 - only for the broker
+
+    from ottla_broker.log.producers.producer_state import ProducerStates  # noqa: PLC0415
+
+    ended = ProducerStates._ended
+
+    def committed(self: ProducerStates, entry: Any, marker: Any, marker_offset: int) -> Any:
+        return ended(self, entry, replace(marker, is_commit=True), marker_offset)
+
+    replace_rule(ProducerStates, "_ended", committed)
+
+
 MIRROR_RULES: dict[str, Callable[[], None]] = {
     "takeovers-by-the-stored-position": takeovers_by_the_stored_position,
     "failed-batches-are-passed-over": failed_batches_are_passed_over,
     "maps-without-strangers": maps_without_strangers,
     "offsets-by-samples": offsets_by_samples,
     "links-go-on-at-the-sources-end": links_go_on_at_the_sources_end,
+    "aborted-records-are-copied": aborted_records_are_copied,
+    "all-markers-commit": all_markers_commit,
 }

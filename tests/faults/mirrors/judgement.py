@@ -8,10 +8,12 @@ from tests.faults.checker import FinalContents, Writers, problems_of, vanished_r
 from tests.faults.cluster_files import Partitions
 from tests.faults.history import Place, ProducerHistory, ReaderHistory
 from tests.faults.mirrors.copy_checker import CopiedRecord, Copy, Log, Verdict, judge, source_logs
+from tests.faults.mirrors.ledger_checker import Ledgers, ledger_problems
 from tests.faults.mirrors.link_checker import content_problems
 from tests.faults.mirrors.mirror_load import STRANGER
 from tests.faults.mirrors.operated_topics import GROWING, REBORN, copy_problems
 from tests.faults.topics import COPIED_TOPICS, KEEPS, LINKED_TOPICS, PARTITIONS, SOURCE, TARGET, Keeps, copy_name
+from tests.faults.transactions.transaction_history import Outcome
 
 
 class Noted(NamedTuple):
@@ -25,6 +27,7 @@ class Noted(NamedTuple):
         operated: the target's partitions of topics that operators write.
         written: how many records of these were acknowledged, by life.
         maps: the workers' maps of offsets.
+        ledgers: what was written in transactions.
     """
 
     produced: ProducerHistory
@@ -34,6 +37,7 @@ class Noted(NamedTuple):
     operated: FinalContents
     written: Mapping[tuple[str, int], list[int]]
     maps: Mapping[tuple[str, int], OffsetMap]
+    ledgers: Ledgers
 
 
 def judge_everything(noted: Noted, partitions: Mapping[str, Partitions], writers: Mapping[str, Writers]) -> Verdict:
@@ -59,6 +63,7 @@ def judge_everything(noted: Noted, partitions: Mapping[str, Partitions], writers
         for index in range(PARTITIONS):
             _judge_link(verdict, noted, partitions, logs[topic.name, index], (topic.name, index))
     _judge_operated(verdict, noted)
+    _judge_ledgers(verdict, noted.ledgers)
     return verdict
 
 
@@ -123,3 +128,11 @@ def _judge_operated(verdict: Verdict, noted: Noted) -> None:
         verdict.problems += copy_problems(f"{name}-{index}", written, found, is_copied=is_copied)
         verdict.counts["records of operators"] += len(found)
     verdict.counts["lives"] += len(noted.written[REBORN.copied, 0])
+
+
+def _judge_ledgers(verdict: Verdict, ledgers: Ledgers) -> None:
+    """Looks at what was written in transactions."""
+    verdict.problems += ledger_problems(ledgers)
+    for outcome in Outcome:
+        verdict.counts[f"{outcome} transactions"] += ledgers.written.count_of(outcome)
+    verdict.counts["committed records in transactions"] += sum(map(len, ledgers.target_committed.values()))

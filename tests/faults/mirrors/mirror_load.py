@@ -6,10 +6,13 @@ Somebody else writes to the copies as well, so that offsets of the target are no
 import json
 from pathlib import Path
 
+from tests.faults.access.mechanisms import WORKER
 from tests.faults.access.rights import Rights, may_read, may_write
+from tests.faults.access.secured_clients import Abilities
 from tests.faults.cluster import Cluster
 from tests.faults.history import ProducerHistory, ReaderHistory
 from tests.faults.load import GROUPS, LoadPrograms, rights_of_groups, stop_programs
+from tests.faults.mirrors.operated_topics import GROWING, REBORN
 from tests.faults.network import Network
 from tests.faults.topics import (
     COPIED_TOPICS,
@@ -22,6 +25,8 @@ from tests.faults.topics import (
     copy_name,
 )
 from tests.support.child_process import ChildProcess
+from tests.support.documented_rights import documented_rights
+from tests.support.groups.group_load import GROUP_PREFIX
 
 PRODUCERS = 2
 RATE = 80
@@ -32,12 +37,32 @@ STRANGER_RATE = 3
 SOURCE_TOPICS = (*COPIED_TOPICS, *LINKED_TOPICS)
 TARGET_TOPICS = [*(copy_name(topic.name) for topic in COPIED_TOPICS), *(topic.name for topic in LINKED_TOPICS)]
 READERS = (SOURCE, TARGET)
+MIRROR = "mirror"
+WORKERS = 2
+LINK = "link"
+GROUPS_OF_LOAD = {"analytics-": [GROUP_PREFIX]}
+"""What the page calls the groups whose offsets go along."""
+
+
+def worker_names() -> tuple[str, ...]:
+    """The mirror workers."""
+    return tuple(f"{MIRROR}-{number}" for number in range(1, WORKERS + 1))
+
+
+ABILITIES: Abilities = dict.fromkeys([*worker_names(), LINK], WORKER)
 
 
 def source_rights() -> Rights:
-    """What each program of the load may do at the source."""
+    """What each program of the load may do at the source, and mirror workers and the link there."""
     names = [topic.name for topic in SOURCE_TOPICS]
+    copied = [*(topic.name for topic in COPIED_TOPICS), GROUP_LOAD_TOPIC, REBORN.copied, GROWING.copied]
+    linked = [*(topic.name for topic in LINKED_TOPICS), REBORN.linked, GROWING.linked]
     return {
+        **{
+            name: documented_rights("mirror-at-source", name, {"flights": copied, **GROUPS_OF_LOAD})
+            for name in worker_names()
+        },
+        LINK: documented_rights("link", LINK, {"flights": linked, **GROUPS_OF_LOAD}),
         **{name: may_write(name, names) for name in (f"producer-{number}" for number in range(PRODUCERS))},
         SOURCE: may_read(SOURCE, names),
         GROUPS: rights_of_groups(),
@@ -45,8 +70,9 @@ def source_rights() -> Rights:
 
 
 def target_rights() -> Rights:
-    """What each program of the load may do at the target."""
+    """What each program of the load may do at the target, and mirror workers there."""
     return {
+        **{name: documented_rights("mirror-at-target", name, GROUPS_OF_LOAD) for name in worker_names()},
         STRANGERS_NAME: may_write(STRANGERS_NAME, [copy_name(COPIED_TOPICS[0].name)]),
         TARGET: may_read(TARGET, TARGET_TOPICS),
     }
@@ -65,7 +91,7 @@ class MirrorLoad(LoadPrograms):
                 "numbered_producer",
                 f"producer-{number}",
                 [
-                    *("--bootstrap", source.load_bootstrap, "--rate", str(RATE)),
+                    *("--bootstrap", source.bootstrap, "--rate", str(RATE)),
                     *("--topics", *names, "--growing", *growing),
                     *("--number", str(number), "--seed", str(seed * PRODUCERS + number)),
                 ],
@@ -76,7 +102,7 @@ class MirrorLoad(LoadPrograms):
             "numbered_producer",
             STRANGERS_NAME,
             [
-                *("--bootstrap", target.load_bootstrap, "--rate", str(STRANGER_RATE)),
+                *("--bootstrap", target.bootstrap, "--rate", str(STRANGER_RATE)),
                 *("--topics", copy_name(COPIED_TOPICS[0].name)),
                 *("--number", str(STRANGER), "--seed", str(seed)),
             ],
@@ -87,7 +113,7 @@ class MirrorLoad(LoadPrograms):
             name: self._program(
                 "independent_reader",
                 name,
-                ["--bootstrap", cluster.load_bootstrap, "--topics", *topics, *common, "--name", f"reader of {name}"],
+                ["--bootstrap", cluster.bootstrap, "--topics", *topics, *common, "--name", f"reader of {name}"],
                 clients=cluster.clients,
             )
             for name, cluster, topics in ((SOURCE, source, names), (TARGET, target, TARGET_TOPICS))
@@ -95,7 +121,7 @@ class MirrorLoad(LoadPrograms):
         self._groups = self._program(
             "group_members",
             GROUPS,
-            ["--bootstrap", source.load_bootstrap, "--topic", GROUP_LOAD_TOPIC, "--partitions", str(PARTITIONS)],
+            ["--bootstrap", source.bootstrap, "--topic", GROUP_LOAD_TOPIC, "--partitions", str(PARTITIONS)],
         )
 
     @property

@@ -16,8 +16,9 @@ from ottla_core.client.errors import Unreachable
 from ottla_core.errors import KafkaError as OttlaKafkaError
 from tests.faults.cluster import Cluster
 from tests.faults.fault import BROKER, Fault, Kind, id_of
+from tests.faults.mirrors.mirror_load import LINK
 from tests.faults.mirrors.operated_topics import GROWING, REBORN, RECORDS_AT_ONCE, key_of
-from tests.faults.mirrors.sites import SOURCE_FACTOR, worker_names
+from tests.faults.mirrors.sites import SOURCE_FACTOR
 from tests.faults.operator_requests import OperatorRequests
 from tests.faults.operators import OperatorThreads, elect
 from tests.faults.topics import PARTITIONS, SOURCE, TARGET
@@ -42,10 +43,10 @@ class LinkOfTrial(LinkClient):
     """
 
     def __init__(self, source: Cluster, target: Cluster) -> None:
-        security = source.security
-        seen_by_brokers = source.bootstrap if security is None else security.bootstrap
+        clients = source.clients
+        seen_by_brokers = source.bootstrap if clients is None else clients.bootstrap_of(LINK)
         super().__init__(seen_by_brokers, seen_at=source.bootstrap.split(",")[0])
-        self.settings = {} if security is None else security.client_settings(worker_names()[0])
+        self.settings = {} if clients is None else clients.access_of(LINK).security_settings
         self._sources = source.bootstrap.split(",")
         self._targets = target.bootstrap.split(",")
 

@@ -1,14 +1,15 @@
 """One trial of mirrors: two clusters, workers and a link under load, the faults of a seed, healing, and the verdict.
 
-The load writes to the source only. While faults happen, linked partitions are looked at every few seconds: each
-replica of the target must be a beginning of the source's. When all is well again the load is stopped, both kinds of
-mirrors have to come to the end of the source, everything is read on both sides, and then the files are compared.
+The load writes to the source only, some of it in transactions. While faults happen, linked partitions are looked at
+every few seconds: each replica of the target must be a beginning of the source's. When all is well again the load is
+stopped, both kinds of mirrors have to come to the end of the source, everything is read on both sides, and then the
+files are compared.
 """
 
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from uuid import UUID
 
@@ -27,6 +28,8 @@ from tests.faults.cluster_view import ClusterView, partition_versions
 from tests.faults.fault import CLIENTS, Kind
 from tests.faults.injection import Injector, possible_kinds
 from tests.faults.mirrors.judgement import Noted, judge_everything
+from tests.faults.mirrors.ledger_checker import Ledgers
+from tests.faults.mirrors.ledger_load import MIRRORED_LEDGERS, LedgerLoad
 from tests.faults.mirrors.linked_files import LinkedFiles
 from tests.faults.mirrors.mirror_load import SOURCE_TOPICS, TARGET_TOPICS, MirrorLoad
 from tests.faults.mirrors.mirror_operators import LinkOfTrial, MirrorOperators
@@ -37,12 +40,14 @@ from tests.faults.mirrors.synced_groups import synced_group_problems
 from tests.faults.mirrors.target_progress import COPIED, LINKED, TargetProgress
 from tests.faults.network import LoopbackNetwork, Network, open_network
 from tests.faults.plan import Outcome, Plan
-from tests.faults.reading import content_of
+from tests.faults.reading import content_of, transactional_record_of
 from tests.faults.state_history import state_problems
 from tests.faults.topics import (
     COMMON_CONFIGS,
     COPIED_TOPICS,
     GROUP_LOAD_TOPIC,
+    LEDGERS,
+    LINKED_LEDGER,
     LINKED_TOPICS,
     PARTITIONS,
     SOURCE,
@@ -51,6 +56,8 @@ from tests.faults.topics import (
     LoadTopic,
     copy_name,
 )
+from tests.faults.transactions.transaction_history import Contents
+from tests.faults.transactions.undecided import hanging_partitions
 from tests.faults.trial import DISK_BYTES_PER_SECOND
 from tests.support.eventually import NotInTime, eventually
 
@@ -82,6 +89,7 @@ def run_mirror_trial(plan: Plan) -> Outcome:
             small_disks=schedule.targets_of(Kind.FULL_DISK),
             disk_bytes=max(DISK_BYTES_MIN, int(plan.seconds * DISK_BYTES_PER_SECOND)),
             secure=plan.secure,
+            seed=plan.seed,
             exactly_once=plan.exactly_once,
         )
         sites = closing.enter_context(Sites(plan.directory, network, settings))
@@ -124,15 +132,16 @@ class _MirrorTrial:
         self._tell("start")
         self._start()
         try:
-            with self._load() as load:
+            with self._load() as load, self._ledger_load() as ledgers:
                 self._wait_for_records(load, "records flow")
+                ledgers.wait_for_commits("transactions are committed")
                 self._tell("faults")
                 for access in self._access.values():
                     access.begin()
                 injector = Injector(self._sites, self._network, self._operators, None, self._tell)
-                injector.carry_out(self._outcome.schedule, lambda: self._look(load))
+                injector.carry_out(self._outcome.schedule, lambda: self._look(load, ledgers))
                 self._tell("healing")
-                noted = self._heal(load)
+                noted = self._heal(load, ledgers)
         finally:
             self._operators.close()
             for access in self._access.values():
@@ -149,7 +158,8 @@ class _MirrorTrial:
         for cluster in self._sites.clusters:
             cluster.start()
         source = self._views[SOURCE]
-        loaded = [*SOURCE_TOPICS, LoadTopic(GROUP_LOAD_TOPIC, Keeps.EVERYTHING, {}), *self._access[SOURCE].topics]
+        for_groups = LoadTopic(GROUP_LOAD_TOPIC, Keeps.EVERYTHING, {})
+        loaded = [*SOURCE_TOPICS, *LEDGERS, for_groups, *self._access[SOURCE].topics]
         source.create_topics(loaded, factor=SOURCE_FACTOR, min_in_sync=1)
         operated = [LoadTopic(name, Keeps.EVERYTHING, {}) for name in (*REBORN, *GROWING)]
         source.create_topics(operated, factor=SOURCE_FACTOR, partitions=1, min_in_sync=1)
@@ -159,11 +169,12 @@ class _MirrorTrial:
             access.prepare()
         self._operators.write_first()
         self._link.create_link(settings=self._link.settings)
-        for topic in (*LINKED_TOPICS, *(LoadTopic(each.linked, Keeps.EVERYTHING, {}) for each in (REBORN, GROWING))):
+        operated = [LoadTopic(each.linked, Keeps.EVERYTHING, {}) for each in (REBORN, GROWING)]
+        for topic in (*LINKED_TOPICS, LINKED_LEDGER, *operated):
             configs = {**COMMON_CONFIGS, **topic.configs}
             self._link.follow(topic.name, replication_factor=TARGET_FACTOR, configs=configs)
         self._sites.start_workers()
-        wanted = {*TARGET_TOPICS, copy_name(GROUP_LOAD_TOPIC)}
+        wanted = {*TARGET_TOPICS, *MIRRORED_LEDGERS, copy_name(GROUP_LOAD_TOPIC)}
         eventually(
             lambda: wanted <= self._views[TARGET].topics(), "all topics are at the target", within_s=CREATE_DEADLINE_S
         )
@@ -172,6 +183,15 @@ class _MirrorTrial:
     def _load(self) -> MirrorLoad:
         return MirrorLoad(
             self._plan.directory / "load",
+            self._network,
+            source=self._sites.source,
+            target=self._sites.target,
+            seed=self._plan.seed,
+        )
+
+    def _ledger_load(self) -> LedgerLoad:
+        return LedgerLoad(
+            self._plan.directory / "load-in-transactions",
             self._network,
             source=self._sites.source,
             target=self._sites.target,
@@ -191,8 +211,9 @@ class _MirrorTrial:
             within_s=CREATE_DEADLINE_S,
         )
 
-    def _look(self, load: MirrorLoad) -> None:
+    def _look(self, load: MirrorLoad, ledgers: LedgerLoad) -> None:
         load.check()
+        ledgers.check()
         if time.monotonic() - self._looked_s > LOOK_EVERY_S:
             self._look_at_files()
             self._looked_s = time.monotonic()
@@ -207,9 +228,10 @@ class _MirrorTrial:
         for topic in LINKED_TOPICS:
             if topic.keeps is not Keeps.LAST_VALUES:
                 yield from ((topic.name, index) for index in range(PARTITIONS))
+        yield from ((LINKED_LEDGER.name, index) for index in range(PARTITIONS))
         yield from self._operators.partitions_of(GROWING.linked)
 
-    def _heal(self, load: MirrorLoad) -> Noted:
+    def _heal(self, load: MirrorLoad, ledgers: LedgerLoad) -> Noted:
         """Waits until all is well and copied, stops the load, and reads both sides."""
         problems = self._outcome.problems
         self._sites.wait_ready(within_s=READY_DEADLINE_S)
@@ -222,9 +244,12 @@ class _MirrorTrial:
         for site, access in self._access.items():
             problems += [f"{site}: {problem}" for problem in access.finish(self._views[site])]
         self._wait_for_records(load, "records flow after healing")
+        ledgers.wait_for_commits("transactions are committed after healing")
         self._tell("stopping the load")
         problems += load.stop_groups()
         load.stop_producers()
+        ledgers.stop_writers()
+        problems += [f"source: {each}" for each in hanging_partitions(self._views[SOURCE], _names(LEDGERS))]
         self._tell("catching up")
         begun_s = time.monotonic()
         try:
@@ -237,10 +262,11 @@ class _MirrorTrial:
         self._outcome.counts["ms to catch up"] = round(1000 * (time.monotonic() - begun_s))
         problems += self._progress.link_state_problems()
         problems += synced_group_problems(self._sites, within_s=CATCH_UP_DEADLINE_S)
+        problems += [f"target: {each}" for each in hanging_partitions(self._views[TARGET], MIRRORED_LEDGERS)]
         self._tell("reading")
-        noted = self._read(load)
+        noted = self._read(load, ledgers)
         load.stop_readers()
-        problems += load.refusals()
+        problems += [*load.refusals(), *ledgers.refusals()]
         return noted
 
     def _behind(self) -> list[str]:
@@ -251,7 +277,7 @@ class _MirrorTrial:
         except (KafkaException, OttlaError) as error:
             return [f"nothing is known: {error}"]
 
-    def _read(self, load: MirrorLoad) -> Noted:
+    def _read(self, load: MirrorLoad, ledgers: LedgerLoad) -> Noted:
         operated = list(self._operators.written)
         copied = [(copy_name(topic), index) for topic, index in operated if topic in (REBORN.copied, GROWING.copied)]
         linked = [(topic, index) for topic, index in operated if topic in (REBORN.linked, GROWING.linked)]
@@ -264,6 +290,20 @@ class _MirrorTrial:
             operated=target.read_partitions([*copied, *linked], content_of),
             written=dict(self._operators.written),
             maps=self._progress.maps,
+            ledgers=self._read_ledgers(ledgers),
+        )
+
+    def _read_ledgers(self, load: LedgerLoad) -> Ledgers:
+        source, target = self._views[SOURCE], self._views[TARGET]
+        committed = _transactional_records(target, MIRRORED_LEDGERS, "read_committed")
+        load.stop_reader(committed)
+        return Ledgers(
+            written=load.written(),
+            seen=load.seen(),
+            source_committed=_transactional_records(source, _names(LEDGERS), "read_committed"),
+            source_all=_transactional_records(source, _names(LEDGERS), "read_uncommitted"),
+            target_committed=committed,
+            target_all=_transactional_records(target, MIRRORED_LEDGERS, "read_uncommitted"),
         )
 
     def _look_at_states(self) -> dict[tuple[str, int], int]:
@@ -320,3 +360,12 @@ class _MirrorTrial:
     def _tell(self, what: str) -> None:
         with self._story.open("a") as story:
             story.write(f"{time.strftime('%H:%M:%S', time.gmtime())} {what}\n")
+
+
+def _names(topics: Iterable[LoadTopic]) -> list[str]:
+    return [topic.name for topic in topics]
+
+
+def _transactional_records(view: ClusterView, topics: Iterable[str], isolation: str) -> Contents:
+    places = [(topic, index) for topic in topics for index in range(PARTITIONS)]
+    return view.read_partitions(places, transactional_record_of, isolation=isolation)

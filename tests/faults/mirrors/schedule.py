@@ -8,7 +8,8 @@ import random
 from collections.abc import Callable, Collection
 
 from tests.faults.fault import BROKER, CLIENTS, CONTROLLER, ETCD, Fault, Kind, Link, links_between
-from tests.faults.mirrors.sites import SOURCE_MEMBERS, TARGET_MEMBERS, all_names, worker_names
+from tests.faults.mirrors.mirror_load import worker_names
+from tests.faults.mirrors.sites import SOURCE_MEMBERS, TARGET_MEMBERS, all_names
 from tests.faults.schedule import DURATIONS_S, RATES_KBIT, Schedule, draw_episodes
 from tests.faults.topics import LINKED_TOPICS, RECENT, SOURCE, TARGET, Keeps
 

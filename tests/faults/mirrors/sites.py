@@ -13,23 +13,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.faults.access.secured_clients import LoadUsers
 from tests.faults.cluster import START_DEADLINE_S, Cluster, ClusterSettings, python_environment
 from tests.faults.cluster_files import log_problems
 from tests.faults.cluster_process import ClusterProcess, look_at, wait_until_ready
-from tests.faults.fault import BROKER, CONTROLLER, Members, site_of
-from tests.faults.mirrors.mirror_load import source_rights, target_rights
+from tests.faults.fault import BROKER, CONTROLLER, COORDINATOR, Members, site_of
+from tests.faults.load import refused_lines
+from tests.faults.mirrors.ledger_load import source_rights_of_ledgers, target_rights_of_ledgers
+from tests.faults.mirrors.mirror_load import ABILITIES, MIRROR, source_rights, target_rights, worker_names
 from tests.faults.mirrors.operated_topics import GROWING, REBORN
 from tests.faults.network import Network
-from tests.faults.topics import COPIED_TOPICS, GROUP_LOAD_TOPIC, SOURCE, TARGET
+from tests.faults.topics import COPIED_TOPICS, GROUP_LOAD_TOPIC, LEDGER, SOURCE, TARGET
 from tests.support.eventually import eventually
 from tests.support.mirror.mirror_worker import QUICK
 
-MIRROR = "mirror"
 FLOW = f"{SOURCE}->{TARGET}"
 REST_PORT = 8083
 SOURCE_MEMBERS = Members(brokers=2, controllers=1, coordinators=1, etcd=1, site=SOURCE)
 TARGET_MEMBERS = Members(brokers=3, controllers=2, coordinators=1, etcd=1, site=TARGET)
-WORKERS = 2
 SOURCE_FACTOR, TARGET_FACTOR = 2, 3
 LEASE_TTL_MS = 8000
 """Longer than in other trials, as there are twice as many processes, which may wait for a processor for long."""
@@ -37,21 +38,20 @@ REPLICA_LAG_MAX_MS = "10000"
 SOURCE_SERVICES = {
     BROKER: {
         "offsets.topic.replication.factor": str(SOURCE_FACTOR),
+        "transaction.state.log.num.partitions": "4",
+        "transaction.state.log.replication.factor": str(SOURCE_FACTOR),
+        "transaction.state.log.min.isr": "1",
         "min.insync.replicas": "1",
         "replica.lag.time.max.ms": REPLICA_LAG_MAX_MS,
     },
     CONTROLLER: {"min.insync.replicas": "1"},
+    COORDINATOR: {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"},
 }
 """So that the source goes on with one broker; what only that one has is not lost, as no disk of it ever is."""
 EXACTLY_ONCE = {"exactly.once.source.support": "enabled", "offset.flush.interval.ms": "300"}
 WORKER_READY_LINE = b'"event": "serving"'
 PROGRAM = ("ottla_mirror",)
 STOP_DEADLINE_S = 60.0
-
-
-def worker_names() -> tuple[str, ...]:
-    """The mirror workers."""
-    return tuple(f"{MIRROR}-{number}" for number in range(1, WORKERS + 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +62,9 @@ class SiteSettings:
         programs: what Python runs for roles of the target and for `MIRROR`, in place of the service.
         small_disks: the target's brokers whose disks may run full.
         disk_bytes: how large these are, in memory.
-        secure: as in `ClusterSettings`, of both clusters; workers and the link come to brokers with certificates,
-            too, and workers answer those who show one.
+        secure: as in `ClusterSettings`, of both clusters; workers and the link are users of their own there, and
+            workers answer those who show a certificate.
+        seed: draws the mechanisms of users.
         exactly_once: whether the workers write in transactions.
     """
 
@@ -71,6 +72,7 @@ class SiteSettings:
     small_disks: Collection[str] = ()
     disk_bytes: int = 0
     secure: bool = False
+    seed: int = 0
     exactly_once: bool = False
 
 
@@ -97,8 +99,9 @@ class Sites:
                 services=SOURCE_SERVICES,
                 lease_ttl_ms=LEASE_TTL_MS,
                 secure=settings.secure,
-                mirror_workers=worker_names(),
-                rights=source_rights(),
+                users=LoadUsers(
+                    rights={**source_rights(), **source_rights_of_ledgers()}, abilities=ABILITIES, seed=settings.seed
+                ),
             ),
         )
         self.target = Cluster(
@@ -113,7 +116,11 @@ class Sites:
                 disk_bytes=settings.disk_bytes,
                 secure=settings.secure,
                 mirror_workers=worker_names(),
-                rights=target_rights(),
+                users=LoadUsers(
+                    rights={**target_rights(), **target_rights_of_ledgers()},
+                    abilities=ABILITIES,
+                    seed=settings.seed + 1,
+                ),
             ),
         )
         self.workers = [self._worker(name) for name in worker_names()]
@@ -179,6 +186,9 @@ class Sites:
         for process in self.processes.values():
             yield from process.problems
         yield from log_problems(self.processes)
+        for worker in self.workers:
+            for line in refused_lines(worker.log.read_text(errors="replace") if worker.log.exists() else ""):
+                yield f"{worker.name} was refused what it may do: {line[:300]}"
 
     def wipe(self, broker: str) -> None:
         self._cluster_of(broker).wipe(broker)
@@ -217,7 +227,8 @@ class Sites:
         )
 
     def _properties(self, name: str) -> dict[str, str]:
-        topics = [*(topic.name for topic in COPIED_TOPICS), GROUP_LOAD_TOPIC, REBORN.copied, GROWING.copied]
+        copied = [topic.name for topic in (*COPIED_TOPICS, LEDGER)]
+        topics = [*copied, GROUP_LOAD_TOPIC, REBORN.copied, GROWING.copied]
         return {
             **QUICK,
             "clusters": f"{SOURCE}, {TARGET}",
@@ -238,10 +249,12 @@ class Sites:
 
 def _client_properties(cluster: Cluster, worker: str) -> dict[str, str]:
     """How a worker comes to a cluster."""
-    security = cluster.security
     settings = {"bootstrap.servers": cluster.bootstrap}
-    if security is not None:
-        settings = {"bootstrap.servers": security.bootstrap, **security.client_settings(worker)}
+    if cluster.clients is not None:
+        settings = {
+            "bootstrap.servers": cluster.clients.bootstrap_of(worker),
+            **cluster.clients.access_of(worker).security_settings,
+        }
     return {f"{cluster.members.site}.{key}": value for key, value in settings.items()}
 
 

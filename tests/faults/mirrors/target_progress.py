@@ -11,16 +11,19 @@ from ottla_core.cluster.controller_rpc.link_api import LinkedPartitionState
 from ottla_mirror.offsets.offset_map import OffsetMap
 from ottla_operations.workers.mirror_client import flow_path
 from tests.faults.cluster_files import Partitions
+from tests.faults.mirrors.mirror_load import worker_names
 from tests.faults.mirrors.mirror_operators import LinkOfTrial, MirrorOperators
 from tests.faults.mirrors.operated_topics import GROWING, REBORN
-from tests.faults.mirrors.sites import FLOW, Sites, worker_names
+from tests.faults.mirrors.sites import FLOW, Sites
 from tests.faults.mirrors.stored_maps import read_maps
-from tests.faults.topics import COPIED_TOPICS, GROUP_LOAD_TOPIC, LINKED_TOPICS
+from tests.faults.topics import COPIED_TOPICS, GROUP_LOAD_TOPIC, LEDGER, LINKED_LEDGER, LINKED_TOPICS
 from tests.support.eventually import NotInTime, eventually
 
 STATE_DEADLINE_S = 30.0
-COPIED = frozenset({*(topic.name for topic in COPIED_TOPICS), GROUP_LOAD_TOPIC, REBORN.copied, GROWING.copied})
-LINKED = frozenset({*(topic.name for topic in LINKED_TOPICS), REBORN.linked, GROWING.linked})
+COPIED = frozenset(
+    {*(topic.name for topic in (*COPIED_TOPICS, LEDGER)), GROUP_LOAD_TOPIC, REBORN.copied, GROWING.copied}
+)
+LINKED = frozenset({*(topic.name for topic in (*LINKED_TOPICS, LINKED_LEDGER)), REBORN.linked, GROWING.linked})
 
 
 class TargetProgress:

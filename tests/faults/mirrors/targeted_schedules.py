@@ -1,7 +1,8 @@
 """Schedules for two clusters that aim at one rule. Pure."""
 
 from tests.faults.fault import BROKER, Fault, Kind
-from tests.faults.mirrors.sites import SOURCE_MEMBERS, TARGET_MEMBERS, worker_names
+from tests.faults.mirrors.mirror_load import worker_names
+from tests.faults.mirrors.sites import SOURCE_MEMBERS, TARGET_MEMBERS
 from tests.faults.schedule import Schedule
 
 

@@ -9,8 +9,8 @@ from tests.faults.broken_rules import program
 from tests.faults.cluster import PROGRAMS
 from tests.faults.fault import BROKER
 from tests.faults.mirrors import sites
+from tests.faults.mirrors.mirror_load import MIRROR
 from tests.faults.mirrors.mirror_trial import run_mirror_trial
-from tests.faults.mirrors.sites import MIRROR
 from tests.faults.mirrors.targeted_schedules import (
     brokers_that_crash,
     workers_that_crash,
@@ -92,6 +92,25 @@ def test_groups_with_sampled_offsets_are_noticed(tmp_path: Path) -> None:
 def test_linked_partitions_that_skip_what_they_are_behind_lack_records(tmp_path: Path) -> None:
     broken = {BROKER: program("links-go-on-at-the-sources-end", *PROGRAMS[BROKER])}
     assert is_noticed(tmp_path, brokers_that_crash(), lambda problem: problem.startswith("lost:"), **broken)
+
+
+def test_workers_that_copy_aborted_records_show_them(tmp_path: Path) -> None:
+    assert is_noticed(
+        tmp_path,
+        workers_that_crash(),
+        lambda problem: problem.startswith("aborted read: west.ledger"),
+        **broken_worker("aborted-records-are-copied"),
+    )
+
+
+def test_followers_of_a_source_that_take_all_markers_for_commits_show_aborted_records(tmp_path: Path) -> None:
+    broken = {BROKER: program("all-markers-commit", *PROGRAMS[BROKER])}
+    assert is_noticed(
+        tmp_path,
+        workers_that_crash(),
+        lambda problem: problem.startswith("aborted read: linked-ledger"),
+        **broken,
+    )
 
 
 def test_the_same_schedules_cost_nothing_while_the_rules_hold(tmp_path: Path) -> None:

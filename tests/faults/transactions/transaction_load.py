@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ottla_core.acls import AclBinding
+from tests.faults.access.mechanisms import OUR_OWN
 from tests.faults.access.rights import GROUP_OF_READERS, Rights, may_look, may_read, may_transact, may_write
-from tests.faults.access.secured_clients import SecuredClients
+from tests.faults.access.secured_clients import Abilities, SecuredClients
 from tests.faults.load import LoadPrograms, stop_programs
 from tests.faults.load_programs.group_copier import GROUP
 from tests.faults.network import Network
@@ -68,6 +69,10 @@ LIBRDKAFKAS = frozenset({"transactional_writer", "group_copier"})
 LOCK_UPS_MAX = 6
 """In a trial."""
 WATCHER = "watcher"
+ABILITIES: Abilities = {
+    WATCHER: OUR_OWN,
+    **{name: OUR_OWN for name, each in {**WRITERS, **COPIERS}.items() if each.program not in LIBRDKAFKAS},
+}
 READERS = {"committed": "read_committed", "everything": "read_uncommitted"}
 CATCH_UP_DEADLINE_S = 20.0
 LOOK_INTERVAL_S = 0.2

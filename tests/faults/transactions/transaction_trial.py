@@ -13,9 +13,10 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 
-from confluent_kafka import KafkaException, Message
+from confluent_kafka import KafkaException
 
 from tests.faults.access.access_operators import access_operators_of
+from tests.faults.access.secured_clients import LoadUsers
 from tests.faults.cluster import DISK_BYTES_MIN, Cluster, ClusterSettings
 from tests.faults.cluster_files import all_replica_problems, log_problems
 from tests.faults.cluster_view import ClusterView, partition_versions
@@ -26,6 +27,7 @@ from tests.faults.network import LoopbackNetwork, Network, open_network
 from tests.faults.operation_schedule import Operated
 from tests.faults.operators import Operators
 from tests.faults.plan import Outcome, Plan
+from tests.faults.reading import transactional_record_of
 from tests.faults.schedule import make_schedule, members_of
 from tests.faults.state_history import state_problems
 from tests.faults.topics import PARTITIONS
@@ -34,6 +36,7 @@ from tests.faults.transactions.transaction_checker import transaction_problems
 from tests.faults.transactions.transaction_history import Contents
 from tests.faults.transactions.transaction_history import Outcome as Ending
 from tests.faults.transactions.transaction_load import (
+    ABILITIES,
     READERS,
     STAGES,
     TOPICS,
@@ -41,7 +44,7 @@ from tests.faults.transactions.transaction_load import (
     TransactionLoad,
     transaction_rights,
 )
-from tests.faults.transactions.transaction_records import TransactionRecord, read_record
+from tests.faults.transactions.undecided import hanging_partitions
 from tests.faults.trial import DISK_BYTES_PER_SECOND, IN_SYNC_DEADLINE_S, READY_DEADLINE_S
 from tests.support.clients.routed_transactions import RoutedTransactions, Unanswered
 from tests.support.eventually import NotInTime, eventually
@@ -51,8 +54,6 @@ FIRST_TRANSACTIONS = 3
 """Of each writer, before faults begin and after healing."""
 FLOW_DEADLINE_S = 90.0
 CHAIN_DEADLINE_S = 90.0
-OPEN_DEADLINE_S = 40.0
-"""Longer than any time-out of the load."""
 LOOK_INTERVAL_S = 0.25
 SERVICES: Mapping[str, Mapping[str, str]] = {
     BROKER: {
@@ -105,7 +106,7 @@ def run_transaction_trial(plan: TransactionPlan) -> Outcome:
             disk_bytes=max(DISK_BYTES_MIN, int(plan.seconds * DISK_BYTES_PER_SECOND)),
             faulty_disks=frozenset().union(*map(schedule.targets_of, DISK_FAULTS)),
             secure=plan.secure,
-            rights=transaction_rights(),
+            users=LoadUsers(rights=transaction_rights(), abilities=ABILITIES, seed=plan.seed),
         )
         cluster = held.enter_context(Cluster(plan.directory, network, members, settings))
         outcome = Outcome(plan.seed, schedule, plan.directory, plan.command("--transactions"))
@@ -143,7 +144,7 @@ class _TransactionTrial:
             with TransactionLoad(
                 self._plan.directory / "load",
                 self._network,
-                self._cluster.load_bootstrap,
+                self._cluster.bootstrap,
                 seed=self._plan.seed,
                 only=self._plan.writers,
                 clients=self._cluster.clients,
@@ -198,10 +199,10 @@ class _TransactionTrial:
         self._wait_for_commits(load, "transactions are committed after healing")
         self._tell("stopping the load")
         load.stop_writers()
-        outcome.problems += self._hanging([topic.name for topic in WRITTEN])
+        outcome.problems += hanging_partitions(self._view, [topic.name for topic in WRITTEN])
         outcome.problems += self._finish_chain(load)
         load.stop_copiers()
-        outcome.problems += self._hanging([topic.name for topic in TOPICS])
+        outcome.problems += hanging_partitions(self._view, [topic.name for topic in TOPICS])
         names = [topic.name for topic in TOPICS]
         final = {name: self._read(names, isolation) for name, isolation in READERS.items()}
         load.stop_readers(final)
@@ -252,29 +253,9 @@ class _TransactionTrial:
             return {index: _offset_of(cluster, stage, index) for index in range(PARTITIONS)}
         return dict.fromkeys(range(PARTITIONS), -1)
 
-    def _hanging(self, names: Sequence[str]) -> list[str]:
-        """Partitions in which transactions are open though every time-out is over."""
-        hanging: list[str] = []
-
-        def none() -> bool:
-            ends = [self._view.end_offsets(names, committed=committed) for committed in (True, False)]
-            hanging[:] = [
-                f"hanging: {topic}-{index} is undecided from {ends[0][topic, index]} on; it ends at {end}"
-                for (topic, index), end in ends[1].items()
-                if ends[0][topic, index] != end
-            ]
-            time.sleep(LOOK_INTERVAL_S)  # between two looks; there is a deadline
-            return not hanging
-
-        try:
-            eventually(none, "no transaction is open", within_s=OPEN_DEADLINE_S)
-        except NotInTime:
-            return hanging
-        return []
-
     def _read(self, names: Sequence[str], isolation: str = "read_committed") -> Contents:
         places = [(name, index) for name in names for index in range(PARTITIONS)]
-        return self._view.read_partitions(places, _record_of, isolation=isolation)
+        return self._view.read_partitions(places, transactional_record_of, isolation=isolation)
 
     def _tell(self, what: str) -> None:
         with self._story.open("a") as story:
@@ -291,9 +272,3 @@ def _offset_of(cluster: RoutedTransactions, stage: Stage, index: int) -> int:
         lambda client: client.committed_offset(stage.group, stage.source, stable=True, partition=index)
     )
     return offset
-
-
-def _record_of(message: Message) -> TransactionRecord:
-    value = message.value()
-    assert isinstance(value, bytes)
-    return read_record(value)

@@ -175,7 +175,9 @@ OFTEN: Mapping[str, Sequence[str]] = {
 }
 """What has to go wrong (see `FAULTS`) for a breach to show, where that seldom happens in all the other trouble."""
 
-VERSIONS: Mapping[str, int] = dict.fromkeys(("markers end whatever is open", "markers of any owner count"), 1)
+VERSIONS: Mapping[str, int] = dict.fromkeys(
+    ("guards are never void", "markers end whatever is open", "markers of any owner count"), 1
+)
 """The version of the protocol in which a breach shows, where that is one."""
 
 BROKEN_RULES: Mapping[str, BrokenRule] = {

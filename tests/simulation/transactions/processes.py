@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.groups.marker_writing import MarkerWriting
@@ -39,6 +40,10 @@ WALL_CLOCK_MS = 1_700_000_000_000
 REQUEST_TIMEOUT_MS = 10_000
 SEGMENT_BYTES = 2_000
 """Logs roll, so that snapshots of producers and indexes of transactions are among what is recovered."""
+SLICE_OVER_PROBABILITY = 0.02
+"""How often a look at the clock finds that a slice of work is over."""
+LONG_WORK_S = 0.1
+"""Longer than any slice."""
 BROKER_SETTINGS = {
     "add.partitions.to.txn.retry.backoff.ms": "5",
     "add.partitions.to.txn.retry.backoff.max.ms": "100",
@@ -64,15 +69,36 @@ class VirtualClock:
         return self._process.monotonic_s()
 
 
+def running_loop() -> VirtualLoop:
+    """Return the loop of the process that does something just now."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    return loop
+
+
 class RunningClock:
-    """In place of the module `time`: the clock of the process whose loop runs."""
+    """In place of the module `time`: the clock of the process whose loop runs.
+
+    Work takes no simulated time, so no slice of long work would ever be over. Now and then chance says that one is.
+    """
 
     @staticmethod
     def monotonic() -> float:
         """Return seconds."""
-        return asyncio.get_running_loop().time()
+        return running_loop().time()
 
-    perf_counter = monotonic
+    @staticmethod
+    def perf_counter() -> float:
+        """Return seconds of work, by which slices end."""
+        loop = running_loop()
+        if loop.process.schedule.chance(SLICE_OVER_PROBABILITY):
+            loop.worked_s += LONG_WORK_S
+        return loop.time() + loop.worked_s
+
+
+def simulated_uuid() -> UUID:
+    """Return what is drawn in place of a `uuid4`."""
+    return UUID(int=running_loop().process.schedule.random.getrandbits(128))
 
 
 class Feed:
@@ -187,7 +213,7 @@ class SimulatedBroker(ShellProcess):
         config = broker_of(self.feed).config
         table = PartitionTable(config, self.feed, _Registration())  # type: ignore[arg-type]
         self.logs, self.partitions = {}, {}
-        context = ReplicationContext(self.id, 30_000, self.now_ms)
+        context = ReplicationContext(self.id, 30_000, self.now_ms, time_ms=self.clock.time_ms)
         for topic in state.topics.values():
             for each in topic.partitions:
                 if each.leader == self.id:
@@ -206,6 +232,7 @@ class SimulatedBroker(ShellProcess):
         self.broker = broker_of(
             self.feed,
             settings=BROKER_SETTINGS,
+            clock=self.clock,
             partitions=table,
             groups=relay,
             transaction_coordinators=CoordinatorRequests(

@@ -19,12 +19,20 @@ import structlog
 from kio.index import load_request_schema
 
 from ottla_broker.groups import relay
+from ottla_core import slices
+from ottla_group_coordinator import coordinator
 from ottla_group_coordinator.runtime import shard_loading, shard_runtime
 from tests.simulation.network import Network
 from tests.simulation.schedule import Schedule
 from tests.simulation.transactions.checker import Reader, problems_at_last, problems_meanwhile
 from tests.simulation.transactions.control import Control
-from tests.simulation.transactions.processes import RunningClock, ShellProcess, SimulatedBroker, SimulatedCoordinator
+from tests.simulation.transactions.processes import (
+    RunningClock,
+    ShellProcess,
+    SimulatedBroker,
+    SimulatedCoordinator,
+    simulated_uuid,
+)
 from tests.simulation.transactions.streams import Stream
 from tests.simulation.transactions.writers import Notes, Writer
 from tests.support.clients.raw_client import decode_response, encode_request, response_type_of
@@ -293,6 +301,8 @@ def surroundings() -> Iterator[Path]:
         stack.enter_context(patch.object(relay, "CoordinatorStream", Stream))
         for module in (shard_runtime, shard_loading):
             stack.enter_context(patch.object(module, "time", RunningClock))
+        stack.enter_context(patch.object(slices, "perf_counter", RunningClock.perf_counter))
+        stack.enter_context(patch.object(coordinator, "uuid4", simulated_uuid))
         former = structlog.get_config()
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
         stack.callback(structlog.configure, **former)

@@ -76,12 +76,13 @@ def broker_of(feed: Any, *, settings: dict[str, str] | None = None, **parts: Any
     )
     registered = Registered(broker_member(BROKER))
     own = {
+        "clock": SystemClock(),
         "membership": registered,
         "refused_batches": RefusedBatches(),
         "authorization": Authorization(),
         "quotas": ClientQuotas(RateWindow(11, 1000), RateWindow(11, 1000), SystemClock()),
     }
-    return Broker(config=config, clock=SystemClock(), feed=feed, **{**missing, **own, **parts})
+    return Broker(config=config, feed=feed, **{**missing, **own, **parts})
 
 
 async def ask(broker: Broker, request: Any, *, client_id: str | None = "client", client: Client | None = None) -> Any:

@@ -7,10 +7,10 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from ottla_broker.callback_answer import CallbackAnswer
 from ottla_broker.groups.errors import NotCoordinator, VerificationNeeded
 from ottla_broker.groups.marker_writing import MarkerWriting
 from ottla_broker.groups.relay import OWN_HOST, answer_or_raise
+from ottla_core.callback_answer import CallbackAnswer
 from ottla_core.errors import CodedError, KafkaError
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.conversion import item_type, message_of

@@ -106,7 +106,7 @@ class Source:
         epochs = LeaderEpochs([EpochEntry(batch.epoch, batch.base) for batch in self.batches])
         if self.epoch > epochs.latest:
             epochs.assign(self.epoch, self.end)
-        epochs.truncate_from_start(self.start)
+        epochs.truncate_from_start(self.start, self.end + 1)  # in Kafka, an emptied log's epoch lies at its end
         return epochs
 
     def answer(self, asked: FetchPosition) -> PartitionFetched:

@@ -11,18 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 SCREENSHOTS = "OTTLA_TEST_SCREENSHOTS"
 """A folder in which tests leave pictures of the views."""
 DEADLINE_MS = 15_000
+"""Of whatever a page is waited for; longer than the 5 s after which lists renew themselves."""
 SERIOUS = ("serious", "critical")
+NO_FAULTS = ("htmx:responseError", "htmx:sendAbort", "htmx:afterRequest")
+"""What htmx tells of a status of an answer, and of a request that made way for a newer one."""
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 400, "height": 800}
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Runs a browser without a window."""
+    expect.set_options(timeout=DEADLINE_MS)
     with sync_playwright() as playwright:
         # In a container root has no name space of its own for the sandbox.
         flags = ["--no-sandbox"] if os.geteuid() == 0 else []
@@ -50,8 +54,8 @@ def new_page(browser: Browser, url: str, **options: Any) -> Iterator[Page]:
 
 
 def is_a_fault(text: str) -> bool:
-    """Whether a line of the browser's console tells of a page's fault: a status of an answer is none."""
-    return "Content Security Policy" in text or ("htmx:" in text and "responseError" not in text)
+    """Whether a line of the browser's console tells of a page's fault."""
+    return "Content Security Policy" in text or ("htmx:" in text and not any(each in text for each in NO_FAULTS))
 
 
 def serious_barriers(page: Page) -> list[str]:

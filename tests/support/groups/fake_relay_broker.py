@@ -173,6 +173,7 @@ class FakeRelayBroker:
         self.append_count = 0
         self.read_offsets: list[int] = []
         self.message_sizes: list[int] = []
+        self.arrived: list[str | None] = []
         self.topics_revision = 0
         self.ended = asyncio.Event()
         self._outgoing = FrameQueue()
@@ -237,6 +238,7 @@ class FakeRelayBroker:
             async for frames in call:
                 self.message_sizes.append(len(frames.frames))
                 for frame in frames.frames:
+                    self.arrived.append(frame.WhichOneof("content"))
                     if frame.WhichOneof("content") == "group_response":
                         self._settle(frame)
                     else:

@@ -54,9 +54,13 @@ class BrokersModel:
             self._servers.append(server)
 
     def stop(self) -> None:
-        for broker, server in zip((1, 2), self._servers, strict=True):
-            server.close()
-            self.break_connections(broker)
+        for broker in (1, 2):
+            self.end_broker(broker)
+
+    def end_broker(self, broker: int) -> None:
+        """Ends one of both for good."""
+        self._servers[broker - 1].close()
+        self.break_connections(broker)
 
     def client(self) -> AsyncCluster:
         addresses = [("127.0.0.1", port) for port in self.ports.values()]

@@ -4,6 +4,7 @@ Records of the source have their offset as value, and so have their copies: what
 counted without the map. Records of somebody else at the target have the value `FOREIGN`.
 """
 
+import asyncio
 import random
 import uuid
 from dataclasses import dataclass, field, replace
@@ -14,13 +15,25 @@ from ottla_mirror.internal_topics.topic_requests import Entry
 from ottla_mirror.model import SourcePartition
 from ottla_mirror.offsets.map_topic import MapTopic
 from ottla_mirror.offsets.stored_copy import Session, StoredCopy, begun
+from ottla_mirror.topics.topic_admin import TopicAdmin
 
 FOREIGN = b"foreign"
+MADE_DEADLINE_S = 30.0
 
 
 def plain_topic(cluster: AsyncCluster, name: str) -> InternalTopic:
     """A topic that keeps all its records."""
     return InternalTopic(cluster, name, replication_factor=1, is_compacted=False, settings={"retention.ms": "-1"})
+
+
+async def _made_anew(topic: InternalTopic) -> InternalTopic:
+    former = await topic.topic_id()
+    await TopicAdmin(topic._cluster, "the cluster", MADE_DEADLINE_S).delete(topic.name)
+    made = plain_topic(topic._cluster, topic.name)
+    async with asyncio.timeout(MADE_DEADLINE_S):
+        while await made.topic_id() in (None, former):
+            await made.ensure()
+    return made
 
 
 @dataclass
@@ -94,6 +107,34 @@ class MirroredTopic:
                 continue
             last = await self.target.append([Entry(b"k", b"%d" % offset) for offset in batch])
             self.copy.map.append(batch[0], last - len(batch) + 1, len(batch))
+        await self.save()
+
+    async def make_source_anew(self) -> None:
+        """Deletes the topic of the source and makes another one of its name, without records."""
+        self.source, self.end, self.pending = await _made_anew(self.source), 0, []
+
+    async def make_target_anew(self) -> None:
+        """Deletes the copy's topic and makes another one of its name, without records."""
+        self.target = await _made_anew(self.target)
+
+    async def begin_session(self) -> None:
+        """Begins to copy anew, of the topics as they are now and from the source's first record on."""
+        source_id, target_id = await self.source.topic_id(), await self.target.topic_id()
+        assert source_id is not None
+        assert target_id is not None
+        former = self.copy.session
+        session = replace(
+            former,
+            producer_epoch=former.producer_epoch + 1,
+            source_topic_id=source_id,
+            target_topic_id=target_id,
+            target_start_offset=await self.target.end_offset(),
+            replaces=former.name,
+        )
+        self.partition = replace(self.partition, topic_id=source_id)
+        await self.maps.begin_session(self.partition, session)
+        self.copy = begun(session, None)
+        self.pending = list(range(self.end))
         await self.save()
 
     async def save(self) -> None:

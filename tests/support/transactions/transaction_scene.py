@@ -16,7 +16,7 @@ transactional id ``t`` unless ``id=`` says otherwise. Commands:
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import count
@@ -163,11 +163,16 @@ class TransactionScene:
     def replayed(self) -> TransactionShard:
         """Another shard with the same log, not yet told that it is loaded."""
         shard = self._new_shard()
-        for key_bytes, value_bytes in self.log:
+        for record in self.records():
+            shard.replay(record)
+        return shard
+
+    def records(self, since: int = 0) -> Iterator[CoordinatorRecord]:
+        """What the log has from its record number `since` on."""
+        for key_bytes, value_bytes in self.log[since:]:
             key = decode_key(key_bytes)
             assert key is not None, "all that we write can be read"
-            shard.replay(CoordinatorRecord(key, None if value_bytes is None else decode_value(key, value_bytes)))
-        return shard
+            yield CoordinatorRecord(key, None if value_bytes is None else decode_value(key, value_bytes))
 
     def change(self, state: ClusterState) -> None:
         """Let the shard take over another cluster state."""

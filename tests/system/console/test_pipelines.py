@@ -94,6 +94,21 @@ def test_a_query_becomes_a_pipeline_and_what_spark_does_not_understand_is_told(
     assert sorted(found, key=lambda each: str(each["delay"])) == [
         {"carrier": ("UA", "B6")[number % 2], "delay": number} for number in range(26, 30)
     ]
+    look_at_finished_batch(page, shown_cluster, "late")
+
+
+def look_at_finished_batch(page: Page, cluster: ShownCluster, name: str) -> None:
+    """Looks for the last batch of a pipeline that has read all there is."""
+    page.goto(f"{cluster.pages}/spark")
+    cells = page.get_by_role("group", name=f"Outputs of {name}").get_by_role("row").nth(1).get_by_role("cell")
+    expect(cells.nth(7)).to_have_text("0", timeout=SPARK_WITHIN_S * 1000)  # lag in records
+    expect(cells.first).to_have_text(name)
+    for number, wanted in ((2, r"\d+"), (3, r"\d+"), (6, r"[\d,]+ ms"), (11, r"\d{4}-.*")):
+        expect(cells.nth(number)).to_have_text(re.compile(f"^{wanted}$"))
+    assert serious_barriers(page) == []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        leave_picture(page, f"spark-batch-{scheme}")
 
 
 def test_what_cannot_be_a_pipeline_is_told_beside_the_form(page: Page, shown_cluster: ShownCluster) -> None:

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec, ResourceType
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Request, Route, expect
 
 from tests.support.eventually import eventually
 from tests.system.console.conftest import ShownCluster
@@ -29,6 +29,16 @@ def make(cluster: ShownCluster, *topics: str) -> None:
     for created in cluster.admin.create_topics(wanted).values():
         created.result()
     eventually(lambda: all(partitions_of(cluster, each) for each in topics), "the topics are there")
+
+
+def show(page: Page, cluster: ShownCluster, topic: str) -> None:
+    """Opens the page of a topic that is new: the console keeps for two seconds which topics there are."""
+
+    def is_there() -> bool:
+        response = page.goto(f"{cluster.pages}/topics/{topic}")
+        return response is not None and response.ok
+
+    eventually(is_there, f"{topic} has a page")
 
 
 def publish(cluster: ShownCluster, topic: str, records: int) -> None:
@@ -127,3 +137,39 @@ def test_a_search_is_in_the_address_and_can_be_shared(page: Page, shown_cluster:
     page.reload()
     expect(page.get_by_role("link", name="orders.us")).to_be_visible()
     expect(page.get_by_role("link", name="invoices")).to_have_count(0)
+
+
+def test_a_list_that_renews_itself_takes_nothing_from_a_search(page: Page, shown_cluster: ShownCluster) -> None:
+    make(shown_cluster, "renewed", "not-wanted")
+    held: list[Route] = []
+    ended: list[Request] = []
+
+    def hold(route: Route) -> None:  # a method of a list is no handler that Playwright takes
+        held.append(route)
+
+    def note_end(request: Request) -> None:
+        ended.append(request)
+
+    page.on("requestfinished", note_end)
+    page.on("requestfailed", note_end)
+
+    def is_held(count: int) -> bool:
+        page.evaluate("0")  # lets the page's events arrive
+        return len(held) == count
+
+    def has_ended(renewal: Request) -> bool:
+        page.evaluate("0")
+        return renewal in ended
+
+    page.goto(f"{shown_cluster.pages}/topics")
+    page.route(re.compile(r"/topics(\?.*)?$"), hold)
+    eventually(lambda: is_held(1), "the list renews itself")
+    page.get_by_label("Search").fill("renewed")
+    eventually(lambda: is_held(2), "a search is under way")
+    renewal, search = held
+    if renewal.request not in ended:
+        renewal.continue_()
+    eventually(lambda: has_ended(renewal.request), "the renewal has ended, or has been given up")
+    search.continue_()
+    expect(page.get_by_role("link", name="not-wanted")).to_have_count(0)
+    expect(page.get_by_role("link", name="renewed")).to_be_visible()

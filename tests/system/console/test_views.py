@@ -26,6 +26,8 @@ VIEWS = {
     "tail": "/topics/looked-at/tail",
     "sql": "/topics/looked-at/sql?q=SELECT value, octet_length(value::BLOB) AS n, flight FROM records",
     "pipeline": "/topics/looked-at/pipeline?q=SELECT value FROM records",
+    "topic-consumers": "/topics/looked-at/consumers",
+    "topic-growth": "/topics/looked-at/growth",
     "groups": "/groups",
     "group": "/groups/looked-at",
     "group-reset": "/groups/looked-at/reset?to=earliest",

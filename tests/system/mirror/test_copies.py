@@ -15,6 +15,8 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from ottla_core.wire.produce_request import FIRST_VERSION_BY_TOPIC_ID
+from ottla_mirror.copy import target_producer
 from ottla_mirror.copy.copier import Copier
 from ottla_mirror.copy.copy_settings import CopySettings
 from ottla_mirror.copy.partition_work import PartitionState
@@ -189,6 +191,57 @@ async def test_a_paused_copy_rests_and_goes_on(source: OttlaCluster, target: Ott
     await copier.close()
     for cluster in clusters:
         await cluster.close()
+
+
+async def test_a_copy_whose_topic_is_made_anew_is_filled_once(
+    source: OttlaCluster, target: OttlaCluster, monkeypatch: pytest.MonkeyPatch
+):
+    """Batches name the topic as before Kafka 4.0, so the next one takes them, under whatever sequence they have."""
+    monkeypatch.setattr(target_producer, "NEWEST_VERSION", FIRST_VERSION_BY_TOPIC_ID - 1)
+    for cluster in (source, target):
+        create(cluster, "anew")
+    fill(source, "anew", 10)
+    clusters = [cluster_of(each.bootstrap) for each in (source, target)]
+    copier = Copier(*clusters, MemoryCopyStore(), CopySettings())
+    partitions = await partitions_of(clusters[0], ["anew"])
+    (partition,) = partitions
+    await copier.assign(partitions)
+    await eventually_async(lambda: copier.status()[partition].records == 10, "the first are copied")
+    work = copier._works[partition]
+    assert work.copy is not None
+    former_id, former = work.target_topic_id, work.copy.session
+    await asyncio.to_thread(make_anew, target, "anew")
+    fill(source, "anew", 5, start=10)
+
+    def is_copied_anew() -> bool:
+        return work.copy is not None and work.copy.session != former and work.copy.map.source_end == 15
+
+    await eventually_async(is_copied_anew, "the topic has everything again", within_s=WITHIN_S)
+    copier._target.refresh()
+    await eventually_async(lambda: work.target_topic_id != former_id and is_copied_anew(), "that is so for good")
+    await copier.close()
+    for closed in clusters:
+        await closed.close()
+    (wanted,), (found,) = contents(source, "anew"), contents(target, "anew")
+    assert found[-len(wanted) :] == wanted
+    # The batch by which it was noticed that the topic is another one stands before.
+    assert found[: -len(wanted)] in ([], wanted[10:])
+
+
+def make_anew(cluster: OttlaCluster, topic: str) -> None:
+    """Deletes a topic, and creates another one of its name at once."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for deleted in admin.delete_topics([topic]).values():
+        deleted.result()
+
+    def is_created() -> bool:
+        try:
+            create(cluster, topic)
+        except KafkaException:
+            return False
+        return True
+
+    eventually(is_created, f"{topic} is created anew")
 
 
 class Workers:

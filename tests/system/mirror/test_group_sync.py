@@ -170,6 +170,72 @@ async def test_checkpoints_of_what_is_gone_are_deleted_after_a_second_look(
         assert await checkpoint_of(flow, kept, topic) is not None
 
 
+async def test_no_group_is_sent_where_it_was_in_a_former_topic_of_the_target(
+    source_bootstrap: str, bootstrap: str
+) -> None:
+    async with mirror_flow(source_bootstrap, bootstrap) as flow:
+        topic = await flow.topic()
+        await topic.write(40)
+        await topic.copy_on(random.Random(SEED))
+        group = flow.group()
+        await flow.commit(group, topic, 30)
+        sync = await flow.sync()
+        await sync.emit_checkpoints()
+        await sync.store_offsets()
+        assert await flow.stored(group, topic) == await topic.expected(30)
+
+        await topic.make_target_anew()
+        await offset_is_forgotten(flow, group, topic)
+        await sync.emit_checkpoints()
+        await sync.store_offsets()
+        report = await sync.sync_now(group)
+        assert (report.is_stored, report.reason) == (False, "nothing of its topics has been copied yet")
+        another_leaders = await flow.sync()
+        await another_leaders.store_offsets()
+        assert await flow.stored(group, topic) is None
+
+        await topic.begin_session()
+        await topic.copy_on(random.Random(SEED + 1))
+        await sync.emit_checkpoints()
+        await sync.store_offsets()
+        assert await flow.stored(group, topic) == await topic.expected(30)
+
+
+async def test_an_offset_in_a_former_topic_of_the_source_is_not_translated_by_the_map_of_the_next(
+    source_bootstrap: str, bootstrap: str
+) -> None:
+    async with mirror_flow(source_bootstrap, bootstrap) as flow:
+        topic = await flow.topic()
+        await topic.write(40)
+        await topic.copy_on(random.Random(SEED))
+        group = flow.group()
+        await flow.commit(group, topic, 30)
+        sync = await flow.sync()
+        offsets = flow.source.offsets
+
+        async def offsets_before_the_topic_is_made_anew(group: str) -> dict[TopicPartition, CommittedOffset]:
+            found = await offsets(group)
+            flow.source.offsets = offsets  # type: ignore[method-assign]
+            await topic.make_source_anew()
+            await topic.write(10)
+            await topic.begin_session()
+            await topic.copy_on(random.Random(SEED + 1))
+            return found
+
+        flow.source.offsets = offsets_before_the_topic_is_made_anew  # type: ignore[method-assign]
+        await sync.emit_checkpoints()
+        await sync.store_offsets()
+        assert await checkpoint_of(flow, group, topic) is None
+        assert await flow.stored(group, topic) is None
+
+
+async def offset_is_forgotten(flow: MirrorFlow, group: str, topic: MirroredTopic) -> None:
+    """Waits until the target has forgotten an offset, with its topic."""
+    async with asyncio.timeout(30):
+        while await flow.stored(group, topic) is not None:
+            await asyncio.sleep(0.05)  # between two looks; the deadline ends them
+
+
 async def test_who_leads_no_more_writes_nothing(source_bootstrap: str, bootstrap: str) -> None:
     async with mirror_flow(source_bootstrap, bootstrap) as flow:
         topic = await flow.topic()

@@ -197,6 +197,29 @@ def test_a_worker_mirrors_topics_settings_records_and_groups(source: Side, targe
     assert "A.checkpoints.internal" in target.topics()
 
 
+def test_an_added_partition_is_copied_from_its_first_record_on_where_the_copy_begins_at_the_end(
+    source: Side, target: Side, tmp_path: Path
+) -> None:
+    source.create("grown")
+    source.write("grown", range(10))
+    settings = properties(source, target, "G", "grown", consumer_auto_offset_reset="latest")
+    with MirrorWorkerProcess(tmp_path / "before", settings) as worker:
+        eventually(lambda: is_copied(worker, "G->T"), "it is at the end", within_s=COPY_DEADLINE_S)
+        assert target.ends("G.grown") == [0]
+    source.admin.create_partitions([NewPartitions("grown", 2)])["grown"].result()
+    eventually(lambda: len(source.ends("grown")) == 2, "both are led")
+    source.write("grown", range(10, 50))
+    with MirrorWorkerProcess(tmp_path / "after", settings):
+        records = source.read("grown")
+        wanted = {0: records[0][10:], 1: records[1]}
+        assert all(wanted.values())
+        eventually(
+            lambda: target.ends("G.grown") == [len(each) for each in wanted.values()], "all is there",
+            within_s=COPY_DEADLINE_S,
+        )  # fmt: skip
+        assert target.read("G.grown") == wanted
+
+
 def test_a_flow_is_paused_throttled_and_goes_on(source: Side, target: Side, tmp_path: Path) -> None:
     source.create("steered")
     with MirrorWorkerProcess(tmp_path, properties(source, target, "P", "steered")) as worker:
@@ -299,6 +322,38 @@ def test_a_topic_that_exists_at_the_target_is_refused_until_it_is_adopted(
     with MirrorWorkerProcess(tmp_path, {**settings, "existing.topics": "adopt"}, name="adopting"):
         eventually(lambda: target.ends("E.taken") == [8], "it is adopted", within_s=COPY_DEADLINE_S)
         assert target.read("E.taken")[0] == ["0", "1", "2", "0", "1", "2", "3", "4"]
+
+
+def test_another_cluster_at_the_sources_address_stops_the_flow_and_costs_no_copy(
+    target: Side, tmp_path: Path
+) -> None:
+    with OttlaCluster(tmp_path / "first") as first:
+        source = Side(first.bootstrap)
+        source.create("moved")
+        source.create("only-there")
+        source.write("moved", range(20))
+        settings = properties(source, target, "X", "moved|only-there", sync_topic_deletions_enabled="true")
+        worker = MirrorWorkerProcess(tmp_path, settings)
+        worker.start()
+        try:
+            eventually(lambda: target.ends("X.moved") == [20], "it is copied", within_s=COPY_DEADLINE_S)
+            eventually(lambda: "X.only-there" in target.topics(), "so is the other", within_s=COPY_DEADLINE_S)
+            first.stop()
+            same_address = ("--base-port", str(first.base_port))
+            with OttlaCluster(tmp_path / "second", arguments=same_address) as second:
+                assert second.bootstrap == source.bootstrap
+                stranger = Side(second.bootstrap)
+                stranger.create("moved")
+                stranger.write("moved", range(500, 530))
+                eventually(
+                    lambda: "answers there, and not" in worker.flow("X->T", "status")["reason"],
+                    "the flow says why it has stopped",
+                    within_s=COPY_DEADLINE_S,
+                )
+                assert target.read("X.moved")[0] == [str(number) for number in range(20)]
+                assert "X.only-there" in target.topics()
+        finally:
+            worker.stop()
 
 
 def refusal(directory: Path, settings: dict[str, str]) -> tuple[int, str]:

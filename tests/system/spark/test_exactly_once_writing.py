@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,13 +10,14 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions
 
 from ottla_spark.datasource.batch_numbers_topic import ensure_topic
 from ottla_spark.datasource.exactly_once import ExactlyOnceWriter, write_task
 from ottla_spark.datasource.transaction_plan import transaction_plan
 from ottla_spark.datasource.transactional_producer import TransactionalProducer
+from ottla_spark.job.checkpoint import LocalFolder, offsets_digest
 from pyspark_ottla import exactly_once
 from tests.conftest import TopicFactory
 from tests.support.clusters.broker_under_test import make_topic
@@ -205,8 +207,35 @@ def test_a_streams_batch_is_written_once_though_spark_has_forgotten_that_it_was_
         for name, write in writers.items():
             for _ in range(2):
                 run_to_the_end(spark, bootstrap, source, tmp_path / name, write)
-                commits = sorted((tmp_path / name / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
-                commits[-1].unlink()  # as if it had been killed just before
-                (commits[-1].parent / f".{commits[-1].name}.crc").unlink()
+                forget(tmp_path / name / "commits")  # as if it had been killed just before
     assert sorted(committed_values(bootstrap, options["topic"])) == texts(0, 200)
     assert len(committed_values(bootstrap, repeated)) > 200  # so this would be noticed
+
+
+def test_a_checkpoint_that_was_put_back_does_not_have_other_rows_taken_for_written(
+    spark: "SparkSession", bootstrap: str, options: dict[str, str], tmp_path: Path
+) -> None:
+    source, checkpoint = make_topic(bootstrap), tmp_path / "once"
+    producer = Producer({"bootstrap.servers": bootstrap})
+    write = ExactlyOnceWriter(options, partial(offsets_digest, LocalFolder(tmp_path), "once"))
+    for first in (0, 10):
+        for number in range(first, first + 10):
+            producer.produce(source, str(number))
+        assert producer.flush(ANSWER_TIMEOUT_S) == 0
+        run_to_the_end(spark, bootstrap, source, checkpoint, write)
+        forget(checkpoint / "commits")
+        run_to_the_end(spark, bootstrap, source, checkpoint, write)  # the same batch, so it is left as it is
+    producer.produce(source, "20")
+    assert producer.flush(ANSWER_TIMEOUT_S) == 0
+    for log in ("commits", "offsets"):
+        forget(checkpoint / log)
+    with pytest.raises(StreamingQueryException, match="but of other offsets"):
+        run_to_the_end(spark, bootstrap, source, checkpoint, write)
+    assert sorted(committed_values(bootstrap, options["topic"])) == texts(0, 20)
+
+
+def forget(log: Path) -> None:
+    """Take the last entry of a log of Spark's away."""
+    last = max(log.glob("[0-9]*"), key=lambda path: int(path.name))
+    last.unlink()
+    (log / f".{last.name}.crc").unlink()

@@ -11,7 +11,9 @@ from benchmarks.process_stats import (
     NoListenerError,
     children,
     cpu_time,
+    forget_peak,
     listener_pid,
+    peak_mib,
     proportional_mib,
     resident_mib,
     shared_once_mib,
@@ -39,6 +41,13 @@ def test_cpu_time_grows_with_work_and_can_be_subtracted():
 def test_memory_and_start_are_plausible():
     assert 5 < resident_mib(os.getpid()) < 10_000
     assert 0 < started_at_s(os.getpid()) <= time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def test_a_peak_that_is_forgotten_begins_anew():
+    bytearray(b"x" * 50_000_000)
+    before_mib = peak_mib(os.getpid())
+    forget_peak(os.getpid())
+    assert peak_mib(os.getpid()) < before_mib - 20
 
 
 def test_what_processes_share_counts_once():

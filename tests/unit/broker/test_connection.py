@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from kio.schema.errors import ErrorCode
+from structlog.testing import capture_logs
 
 from ottla_broker.channel import PlainChannel
 from ottla_broker.connection import PIPELINED_REQUESTS_MAX, Connection
@@ -18,6 +19,7 @@ from ottla_broker.log.segments.segment_file import SegmentFile
 from ottla_broker.outcome import Outcome
 from ottla_broker.receive_buffer import BufferPool, RequestBudget
 from ottla_core.errors import InvalidRequest
+from ottla_core.failure_log import REASON_CHARACTERS_MAX
 from ottla_core.slices import started
 from ottla_core.wire.fetch_response import PartitionFetched, encode_fetch_response
 
@@ -157,11 +159,15 @@ async def test_file_ranges_are_sent_between_bytes(connect, tmp_path: Path) -> No
     path = tmp_path / "segment"
     path.write_bytes(content)
     size = len(content) - 1000
-    piece = FileSlice(SegmentFile(path), 500, size)
+    piece = FileSlice(SegmentFile(path), 500, size, ignore)
     peer = await connect(Owner(lambda _: [struct.pack(">i", size + 6) + b"abc", piece, b"xyz"]))
     peer.writer.write(framed(b"fetch"))
 
     assert await peer.receive() == b"abc" + content[500:-500] + b"xyz"
+
+
+def ignore(_: OSError) -> None:
+    """Takes no note of what the disk refuses."""
 
 
 class Remembered:
@@ -178,7 +184,7 @@ class Remembered:
 async def test_a_slice_of_a_log_need_not_be_a_file(connect, tmp_path: Path) -> None:
     path = tmp_path / "segment"
     path.write_bytes(b"f" * 1000)
-    slices = [Remembered(b"m" * 500), FileSlice(SegmentFile(path), 0, 1000), Remembered(b"n" * 300_000)]
+    slices = [Remembered(b"m" * 500), FileSlice(SegmentFile(path), 0, 1000, ignore), Remembered(b"n" * 300_000)]
     fetched = [PartitionFetched(index, ErrorCode.none, 7, 7, 0, piece) for index, piece in enumerate(slices)]
     peer = await connect(Owner(lambda _: list(encode_fetch_response(12, bytes(5), [("t", fetched)]))))
     peer.writer.write(framed(b"fetch"))
@@ -193,7 +199,9 @@ async def test_what_was_truncated_meanwhile_is_not_sent_but_the_connection_close
     file = SegmentFile(path)
     file.valid.cut_at(1000)
     sizes = {b"kept": 1000, b"lost": 1001}
-    peer = await connect(Owner(lambda frame: [struct.pack(">i", 1000), FileSlice(file, 0, sizes[bytes(frame)])]))
+    peer = await connect(
+        Owner(lambda frame: [struct.pack(">i", 1000), FileSlice(file, 0, sizes[bytes(frame)], ignore)])
+    )
     peer.writer.write(framed(b"kept"))
     assert await peer.receive() == b"r" * 1000
     peer.writer.write(framed(b"lost"))
@@ -225,6 +233,20 @@ async def test_a_bad_request_closes_the_connection_after_the_good_ones_before_it
     assert await peer.receive() == b"good"
     assert await peer.is_closed()
     assert owner.frames == [b"good", b"bad"]
+
+
+async def test_what_a_client_sends_takes_little_room_in_the_log(connect) -> None:
+    def answer(frame: bytes) -> Outcome:
+        raise InvalidRequest(f"no such thing as {frame.decode()}")
+
+    peer = await connect(Owner(answer))
+    name = b"n" * 30_000
+    with capture_logs() as lines:
+        peer.writer.write(struct.pack(">i", len(name)) + name)
+        assert await peer.is_closed()
+    (line,) = (each for each in lines if each["event"] == "connection closed")
+    assert line["reason"].startswith("bad request: no such thing as nnn")
+    assert len(line["reason"]) <= REASON_CHARACTERS_MAX
 
 
 async def test_a_slow_reader_is_not_read_from_until_it_has_read(connect) -> None:

@@ -16,6 +16,8 @@ from ottla_broker import listener as listener_module
 from ottla_broker.config import MAX_INT, BrokerConfig
 from ottla_broker.dynamic_config import with_dynamic
 from ottla_broker.listener import Listener, ListenerError, bind
+from ottla_broker.tls.tls_channel import secured
+from ottla_broker.tls.tls_stream import receive_buffer
 from ottla_core.config import validated
 from ottla_core.dynamic_broker_config import check_process_configs, is_applied
 from ottla_core.errors import ConfigurationError, InvalidConfig
@@ -46,8 +48,9 @@ async def listen():
         config = BrokerConfig.model_validate({"node.id": 1, "log.dirs": (Path("/nowhere"),), **named, **settings})
         sockets = [(name, bind("127.0.0.1", 0)) for name in names]
         dispatcher = SimpleNamespace(handle=lambda frame, _connection: [framed(bytes(frame))])
-        secured = SimpleNamespace(context=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
-        certificates: Any = dict.fromkeys(tls, secured) or None
+        context, buffer = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), receive_buffer()
+        of_listener = SimpleNamespace(accept=lambda sock: secured(context, sock, buffer, server_side=True))
+        certificates: Any = dict.fromkeys(tls, of_listener) or None
         listener = Listener(config, sockets, dispatcher, certificates=certificates)  # type: ignore[arg-type]
         listener.start()
         listeners.append(listener)

@@ -9,8 +9,9 @@ from uuid import uuid4
 import pytest
 
 from ottla_broker.config import BrokerConfig
+from ottla_broker.partition import Partition
 from ottla_broker.replica.leader_replica import FollowerContact
-from ottla_core.cluster.state.model import NO_LEADER
+from ottla_core.cluster.state.model import NO_LEADER, Member
 from ottla_core.errors import NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
@@ -176,6 +177,26 @@ async def test_what_failed_is_tried_again(node: Node, monkeypatch: pytest.Monkey
 
     await until(lambda: node.leads("t"))
     assert node.append("t") == 0
+
+
+async def test_a_role_that_could_not_be_given_is_given_later_though_nothing_changes_in_the_cluster(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await node.publish(topic(replicas=(2, BROKER), leader=2))
+    node.fetchers.followed.clear()
+    follow, attempts = node.fetchers.follow, []
+
+    def failing_once(partition: Partition, leader: Member) -> None:
+        attempts.append(partition)
+        if len(attempts) == 1:
+            raise OSError("no room")
+        follow(partition, leader)
+
+    monkeypatch.setattr(node.fetchers, "follow", failing_once)
+    node.reconciler.give_roles_again({"t"})
+    assert (len(attempts), node.fetchers.followed) == (1, {})
+
+    await until(lambda: node.fetchers.followed == {"t-0": (2, 0)})
 
 
 async def test_settings_that_contradict_each_other_on_this_broker_do_not_stop_it(node: Node) -> None:

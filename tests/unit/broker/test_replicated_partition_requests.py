@@ -187,6 +187,19 @@ async def test_records_are_deleted_when_every_live_replica_has_deleted_them(lead
     assert await deleting == (ErrorCode.none, 1)
 
 
+async def test_records_are_not_deleted_before_a_replica_in_sync_has_deleted_them_whose_registration_has_ended(
+    leader: Leader,
+) -> None:
+    await ask(leader.broker, produce_request(TOPIC, batch_of(b"a", b"b"), acks=1))
+    leader.follower_fetches(2)
+    feed = leader.broker.feed
+    feed.state = replace(feed.state, brokers={BROKER: broker_member(BROKER)})  # type: ignore[misc]
+    assert await leader.delete_records(1, timeout_ms=20) == (ErrorCode.request_timed_out, 0)
+
+    leader.partition.apply(replace(STATE, isr=(BROKER,)), leads=True)
+    assert await leader.delete_records(1) == (ErrorCode.none, 1)
+
+
 async def test_a_follower_that_does_not_delete_in_time_is_reported(leader: Leader) -> None:
     await ask(leader.broker, produce_request(TOPIC, batch_of(b"a"), acks=1))
     leader.follower_fetches(1)

@@ -15,6 +15,7 @@ from kio.schema.sasl_authenticate.v1.request import SaslAuthenticateRequest
 from kio.schema.sasl_authenticate.v1.response import SaslAuthenticateResponse
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
+from structlog.testing import capture_logs
 
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.sasl.credentials import UserCredentials
@@ -27,6 +28,7 @@ from ottla_core.clock import SystemClock
 from ottla_core.cluster.state.features import FinalizedFeatures
 from ottla_core.cluster.state.security import QuotaEntity, QuotaEntityKind, ScramMechanism, SecurityState
 from ottla_core.errors import InvalidRequest
+from ottla_core.failure_log import REASON_CHARACTERS_MAX
 from ottla_core.principal import ANONYMOUS, USER, Principal
 from ottla_core.scram import credential_of, salted_password
 from ottla_core.tokens.token_claims import Judgement
@@ -403,5 +405,25 @@ def test_a_wrong_password_is_told_like_an_unknown_user(user: str) -> None:
             "Authentication failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-256"
         )
         assert (counts.failed, counts.succeeded) == (1, 0)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "message"),
+    [
+        ("PLAIN", b"\0" + b"n" * 16_000 + b"\0wrong"),
+        ("SCRAM-SHA-256", b"n,a=" + b"m" * 7_000 + b",n=" + b"n" * 7_000 + b",r=nonce"),
+    ],
+)
+def test_what_a_stranger_sends_takes_little_room_in_the_log(mechanism: str, message: bytes) -> None:
+    async def run() -> None:
+        peer = gated()
+        await ask(peer, SaslHandshakeRequest(mechanism=mechanism))
+        with capture_logs() as lines:
+            await ask(peer, SaslAuthenticateRequest(auth_bytes=message))
+        (line,) = (each for each in lines if each["event"] == "login failed")
+        assert "nnn" in line["reason"] or "mmm" in line["reason"]
+        assert len(line["reason"]) <= REASON_CHARACTERS_MAX
 
     asyncio.run(run())

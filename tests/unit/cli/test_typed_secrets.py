@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla_sdk.kafka.secret_settings import is_secret_setting
-from ottla_sdk.kafka.typed_secrets import warning_of_secrets
+from ottla_sdk.kafka.typed_secrets import UsedBy, warning_of_secrets
 from tests.support.clusters.ottla_cluster import ottla_command
 from tests.support.free_ports import free_port
 from tests.unit.cli.test_help import commands, leaf
@@ -56,11 +56,58 @@ def test_references_and_what_is_no_secret_are_not_warned_of(assignment: str) -> 
 
 def test_what_services_keep_may_refer_to_any_of_their_providers() -> None:
     reference = ["sasl.password=${vault:kafka:mirror}"]
-    assert warning_of_secrets("--source-property", reference, kept_by_services=True) is None
+    assert warning_of_secrets("--source-property", reference, used_by=UsedBy.CONFIG_PROVIDERS) is None
     assert warning_of_secrets("--property", reference) is not None
-    said = warning_of_secrets("--source-property", [f"sasl.password={VALUE}"], kept_by_services=True)
+    said = warning_of_secrets("--source-property", [f"sasl.password={VALUE}"], used_by=UsedBy.CONFIG_PROVIDERS)
     assert said is not None
     assert "'sasl.password=${provider:path:key}'" in said
+
+
+@pytest.mark.parametrize("role", ["", "broker:", "group-coordinator:", "broker-12:"])
+@pytest.mark.parametrize(
+    ("key", "variable"),
+    [
+        ("ssl.keystore.key", "OTTLA_SSL_KEYSTORE_KEY_FILE"),
+        ("delegation.token.secret.key", "OTTLA_DELEGATION_TOKEN_SECRET_KEY_FILE"),
+        ("listener.name.clients.plain.sasl.jaas.config", "OTTLA_LISTENER_NAME_CLIENTS_PLAIN_SASL_JAAS_CONFIG_FILE"),
+    ],
+)
+def test_processes_take_secrets_from_files_that_their_environment_names(role: str, key: str, variable: str) -> None:
+    said = warning_of_secrets("--set", [f"{role}{key}={VALUE}"], used_by=UsedBy.PROCESS)
+    assert said is not None
+    assert said.startswith(f"--set {role}{key}: a secret on a command line")
+    assert f"'{variable}=/path'" in said
+    assert VALUE not in said
+
+
+@pytest.mark.parametrize(
+    "setting", ["broker:ssl.keystore.location=/run/both.pem", "connect:sasl.password=${env:WORD}"]
+)
+def test_places_and_references_of_processes_are_not_warned_of(setting: str) -> None:
+    assert warning_of_secrets("--set", [setting], used_by=UsedBy.PROCESS) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "parameter", "typed", "named"),
+    [
+        ("up", "settings", f"broker:ssl.keystore.password={VALUE}", "--set broker:ssl.keystore.password"),
+        ("config set", "assignments", f"ssl.keystore.password={VALUE}", "config set ssl.keystore.password"),
+    ],
+)
+def test_commands_that_set_what_processes_go_by_warn(
+    path: str, parameter: str, typed: str, named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = leaf(tuple(path.split()))
+    (option,) = (each for each in command.params if each.name == parameter)
+    with command.make_context(path, ["--help"], resilient_parsing=True) as context:
+        option.process_value(context, (typed,))
+        assert capsys.readouterr().err == "", "a completion must print nothing"
+        context.resilient_parsing = False
+        option.process_value(context, (typed,))
+    said = capsys.readouterr().err
+    assert said.startswith(f"ottla: warning: {named}: "), said
+    assert said.count("\n") == 1
+    assert VALUE not in said
 
 
 def options_with_settings() -> Iterator[tuple[str, str]]:

@@ -77,6 +77,11 @@ def test_a_number_is_written_with_the_digits_that_it_has(value: float, text: str
     assert [each.value for each in chart.bars] == [text, "1"]
 
 
+def test_rows_with_one_label_have_no_bars() -> None:
+    columns = [("topic", "VARCHAR"), ("partition", "INTEGER")]
+    assert bar_chart(answer(columns, [["flights", 0], ["flights", 1]])) is None
+
+
 def test_there_are_only_so_many_bars() -> None:
     chart = bar_chart(answer([("a", "INTEGER"), ("n", "DOUBLE")], [[n, n / 3] for n in range(500)]))
     assert chart is not None

@@ -283,3 +283,21 @@ def test_a_user_who_is_called_like_a_role_sees_no_more_than_others(console: Cons
     assert asked.mask("payments")
     asked.session.credentials["prod"] = replace(login, user="ann")
     assert not asked.mask("payments")
+
+
+async def test_a_session_that_is_over_gives_back_its_token_and_connections_that_nobody_else_has(
+    console: Console,
+) -> None:
+    """Also where its browser never comes again."""
+    console.sessions.on_end = console.end_logins
+    tokens = AccessTokens(TokenAnswer(access_token="t", life_s=3600), _no_refresh, time.monotonic, time.time)
+    token, password = TokenLogin("ann", None, tokens), Credentials("bob", "b")
+    now_s = time.monotonic()
+    for login, begun_s in ((token, now_s - 61), (password, now_s - 61), (password, now_s)):
+        console.sessions.sign_in(None, {"prod": login}, begun_s)
+        console.watches.of(console.clusters["prod"], login)
+    assert len(console.watches) == 2
+    console.end_over(now_s)
+    assert tokens.has_ended
+    assert len(console.watches) == 1
+    assert len(console.sessions) == 1

@@ -3,7 +3,7 @@
 from itertools import count
 
 from ottla_console.access.sessions import Sessions
-from ottla_console.clusters.credentials import Credentials, RoleLogin
+from ottla_console.clusters.credentials import Credentials, Login, RoleLogin
 from ottla_console.config.roles import Role
 
 ANN, BOB = Credentials("ann", "a"), Credentials("bob", "b")
@@ -80,3 +80,48 @@ def test_to_ask_whether_a_session_goes_on_does_not_use_it() -> None:
     assert not known.goes_on(first, 61.0)
     assert not known.goes_on("another", 0.0)
     assert not known.goes_on(None, 0.0)
+
+
+def ends_of(known: Sessions) -> list[dict[str, Login]]:
+    """What is told of sessions that end, in order."""
+    ended: list[dict[str, Login]] = []
+    known.on_end = lambda logins: ended.append(dict(logins)) if logins else None
+    return ended
+
+
+def test_what_a_session_was_signed_in_with_is_given_back_whatever_ends_it() -> None:
+    known = sessions(sessions_max=2)
+    ended = ends_of(known)
+    idle = known.sign_in(None, {"prod": ANN}, 0.0)
+    assert known.find(idle, 61.0) is None
+    assert ended == [{"prod": ANN}], "idle"
+    pushed_out = known.sign_in(None, {"prod": BOB}, 100.0)
+    others = [known.sign_in(None, {"prod": ANN, "test": BOB}, 101.0) for _ in range(2)]
+    assert known.find(pushed_out, 101.0) is None
+    assert ended[1:] == [{"prod": BOB}], "pushed out"
+    known.sign_out(others[0])
+    assert ended[2:] == [{"prod": ANN, "test": BOB}], "signed out"
+
+
+def test_a_sign_in_that_takes_another_ones_place_gives_that_one_back_and_keeps_the_others() -> None:
+    known = sessions()
+    ended = ends_of(known)
+    first = known.sign_in(None, {"prod": ANN, "test": BOB}, 0.0)
+    second = known.sign_in(first, {"prod": BOB}, 1.0)
+    assert ended == [{"prod": ANN}]
+    known.sign_out(second)
+    assert ended[1:] == [{"prod": BOB, "test": BOB}]
+
+
+def test_sessions_that_nobody_asks_for_any_more_end_too() -> None:
+    known = sessions()
+    ended = ends_of(known)
+    first = known.sign_in(None, {"prod": ANN}, 0.0)
+    second = known.sign_in(None, {"prod": BOB}, 0.0)
+    known.find(first, 50.0)
+    known.end_over(70.0)
+    assert (ended, len(known)) == ([{"prod": BOB}], 1)
+    assert known.has_login("prod", ANN)
+    assert not known.has_login("prod", BOB)
+    assert not known.has_login("test", ANN)
+    assert known.find(second, 70.0) is None

@@ -8,15 +8,15 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from ottla_controller import link_promotion
+from ottla_controller.cluster_links import plan_change
 from ottla_controller.link_keeping import check_registered, plan_keeping
 from ottla_controller.link_promotion import plan_promotion
 from ottla_controller.linked_topics import LinkedTopicPlan
-from ottla_controller.links import plan_change
 from ottla_core.cluster.controller_rpc.link_api import LinkChange, NewLinkedTopic
 from ottla_core.cluster.state.link_properties import keeper_of
 from ottla_core.cluster.state.model import ClusterState, Link
 from ottla_core.errors import InvalidRequest, KafkaError, StaleBrokerEpoch
-from tests.unit.controller.test_links import DEFAULTS, LINK, linked_topic, new_topic, own_topic, state_with
+from tests.unit.controller.test_cluster_links import DEFAULTS, LINK, linked_topic, new_topic, own_topic, state_with
 from tests.unit.controller.test_topics import BROKERS
 
 KEEPER = keeper_of(LINK.id, BROKERS) or 0

@@ -137,6 +137,16 @@ def test_an_unclean_election_is_not_held_while_somebody_with_every_record_lives(
     assert look(before, live("2@6", "3@7"), rules(2, unclean=True)) == partition("3", "3@7", 4, eligible="1")
 
 
+def test_an_unclean_election_prefers_those_that_do_not_still_copy_everything() -> None:
+    """One that is being added comes before one without any data only."""
+    moving = partition("2", "none", 4, replicas="312", adding="3")
+    assert look(moving, live("1@5", "3@7"), rules(unclean=True)).leader == 1
+    assert look(moving, live("3@7"), rules(unclean=True)).leader == 3
+    known = remembered("1@5", "3@7")
+    assert look(moving, live("1@8?", "3@7"), rules(unclean=True), known).leader == 1, "it lacks the newest at most"
+    assert look(moving, live("1@9~", "3@7"), rules(unclean=True), known).leader == 3
+
+
 def test_nobody_is_eligible_after_an_unclean_election() -> None:
     before = partition("", "none", 4, eligible="12")
     assert look(before, live("3@7"), rules(2, unclean=True)) == partition("3", "3@7", 5)

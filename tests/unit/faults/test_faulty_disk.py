@@ -15,6 +15,7 @@ from tests.faults.faulty_disk import (
     REFUSED,
     SLOW,
     STALLED,
+    UNREADABLE,
     UNSYNCED,
     UNWRITTEN,
     Control,
@@ -29,13 +30,17 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "control"
 
 
-@pytest.mark.parametrize(("mode", "writes", "opens"), [(BROKEN, False, True), (NO_DESCRIPTORS, True, False)])
-def test_a_mode_refuses_its_calls_only(path: Path, mode: str, writes: bool, opens: bool):
+@pytest.mark.parametrize(
+    ("mode", "writes", "opens", "reads"),
+    [(BROKEN, False, True, True), (NO_DESCRIPTORS, True, False, True), (UNREADABLE, True, True, False)],
+)
+def test_a_mode_refuses_its_calls_only(path: Path, mode: str, writes: bool, opens: bool, reads: bool):
     control = Control(str(path))
     path.write_text(f"{mode} 0")
     acts: tuple[tuple[Callable[[], None], bool, int], ...] = (
         (lambda: control.write("log"), writes, errno.EIO),
         (lambda: control.open("log", os.O_RDONLY), opens, errno.EMFILE),
+        (lambda: control.read("log"), reads, errno.EIO),
     )
     for act, is_allowed, code in acts:
         if is_allowed:

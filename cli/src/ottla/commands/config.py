@@ -12,10 +12,12 @@ import typer
 from ottla.cluster.cluster_connection import cluster_admin
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json, admin_client, parse_assignments
 from ottla.output import print_json, print_table
+from ottla.typed_secrets import warn_of_secrets_of_processes
 from ottla.waiting_notice import told_when_slow
 from ottla_operations.cluster.cluster_view import CLIENT_METRICS_RESOURCE, ConfigChange
 from ottla_operations.errors import UsageProblem
 from ottla_operations.kafka_access import REQUEST_TIMEOUT_S, plain_errors
+from ottla_sdk.kafka.secret_settings import is_secret_setting
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import ConfigEntry, ConfigResource
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 DEFAULT_CONFIG = 5
 """Kafka's number for a default as the source of a value."""
+HIDDEN = "(hidden)"
+"""Shown in place of a secret."""
 
 
 class Kind(StrEnum):
@@ -144,7 +148,10 @@ def set_(
     *,
     kind: KindArgument,
     name: NameArgument,
-    assignments: Annotated[list[str], typer.Argument(metavar="KEY=VALUE", help="New values.")],
+    assignments: Annotated[
+        list[str],
+        typer.Argument(metavar="KEY=VALUE", callback=warn_of_secrets_of_processes, help="New values."),
+    ],
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     properties: ClientProperties = None,
     as_json: Json = False,
@@ -161,7 +168,8 @@ def set_(
     """
     values = parse_assignments(assignments, "setting")
     _alter(kind, name, values, bootstrap, properties)
-    _say(as_json, kind, name, {"set": values}, [f"set {key}={value}" for key, value in values.items()])
+    shown = {key: HIDDEN if is_secret_setting(key) else value for key, value in values.items()}
+    _say(as_json, kind, name, {"set": shown}, [f"set {key}={value}" for key, value in shown.items()])
 
 
 def delete(

@@ -9,7 +9,7 @@ from ottla.commands.local_options import Directory
 from ottla.kafka_client import Json
 from ottla.local.cluster_directory import ClusterDirectory, default_directory
 from ottla.local.report_display import StartDisplay, print_report, print_report_json, shown_settings
-from ottla.local.shutdown import bring_down, look_at
+from ottla.local.running_cluster import bring_down, look_at
 from ottla.output import print_json
 from ottla_operations.errors import OperationError
 from ottla_operations.local_clusters.cluster_report import ClusterReport

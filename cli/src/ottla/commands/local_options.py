@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ottla.local.cluster_directory import DIRECTORY_VARIABLE
+from ottla.typed_secrets import warn_of_secrets_of_processes
 
 BROKERS_MAX = 64
 CONTROLLERS_MAX = 9
@@ -122,6 +123,7 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="ROLE:KEY=VALUE",
+        callback=warn_of_secrets_of_processes,
         help="A setting for every broker, controller, group-coordinator, connect or mirror worker, console, or for "
         "broker-1 alone; "
         "kept until --unset.",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ottla.kafka_client import client_config
 from ottla.local.cluster_directory import ClusterDirectory, default_directory
+from ottla.local.running_cluster import look_at
 from ottla.local.secure_plan import TLS_FOLDER
-from ottla.local.shutdown import look_at
 from ottla_operations.doctor.findings import Facts
 from ottla_operations.doctor.gathering import Addresses, Source, beside_brokers, of_brokers, view_of
 from ottla_operations.kafka_access import check_settings

@@ -19,7 +19,13 @@ from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopi
 
 from ottla_core.client.async_connection import AsyncConnection
 from ottla_core.client.cluster_metadata import NO_CONTROLLER, BrokerAddress, ClusterMetadata, cluster_metadata
-from ottla_core.client.errors import AuthenticationFailed, Refused, Unreachable, UnsupportedByBroker
+from ottla_core.client.errors import (
+    AnotherCluster,
+    AuthenticationFailed,
+    Refused,
+    Unreachable,
+    UnsupportedByBroker,
+)
 from ottla_core.client.frame_buffers import FrameBuffers
 from ottla_core.client.pipelined_connection import PipelinedConnection
 from ottla_core.client.security import ClientSecurity
@@ -73,6 +79,8 @@ class AsyncCluster:
         self._coordinators: dict[tuple[str, int], int] = {}
         self._connections: dict[HostPort, AsyncConnection] = {}
         self._opening: dict[HostPort, asyncio.Lock] = {}
+        self._expected_id: str | None = None
+        self._recognized: dict[HostPort, AsyncConnection] = {}
         self._frame_buffers = FrameBuffers()
         self._is_closed = False
 
@@ -85,6 +93,17 @@ class AsyncCluster:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
+        self._recognized.clear()
+
+    def expect(self, cluster_id: str) -> None:
+        """Ask no other cluster than this one from now on, whoever answers at the addresses; "" has no id.
+
+        Every connection is asked for the id before anything else. So whoever has decided something by what one broker
+        has answered has asked the same cluster as who asks the next one, though that one be at a former address.
+        """
+        if cluster_id != self._expected_id:
+            self._expected_id = cluster_id
+            self._recognized.clear()
 
     async def metadata(
         self, topics: Collection[str] | None = None, *, timeout_s: float = ANSWER_TIMEOUT_S
@@ -157,6 +176,8 @@ class AsyncCluster:
         if broker is None:
             raise Unreachable(f"{self} (broker {broker_id} is not there)")
         try:
+            if self._expected_id is not None:
+                await self._connection((broker.host, broker.port), timeout_s)
             return await PipelinedConnection.open(
                 broker.host,
                 broker.port,
@@ -327,21 +348,47 @@ class AsyncCluster:
 
     async def _connection(self, address: HostPort, timeout_s: float) -> AsyncConnection:
         async with self._opening.setdefault(address, asyncio.Lock()):
-            if self._is_connected(address):
-                return self._connections[address]
-            opened = await AsyncConnection.open(
-                *address,
-                security=self._security,
-                client_id=self._client_id,
-                timeout_s=min(timeout_s, CONNECT_TIMEOUT_S),
+            connection = self._connections[address] if self._is_connected(address) else None
+            if connection is None:
+                connection = await self._open(address, timeout_s)
+            if self._expected_id is not None and self._recognized.get(address) is not connection:
+                await self._recognize(address, connection, self._expected_id, timeout_s)
+            return connection
+
+    async def _open(self, address: HostPort, timeout_s: float) -> AsyncConnection:
+        opened = await AsyncConnection.open(
+            *address,
+            security=self._security,
+            client_id=self._client_id,
+            timeout_s=min(timeout_s, CONNECT_TIMEOUT_S),
+        )
+        if self._is_closed:
+            opened.close()
+            raise Unreachable(f"{self} (it was closed here)")
+        if (former := self._connections.get(address)) is not None:
+            former.close()  # its login is about to end
+        self._connections[address] = opened
+        return opened
+
+    async def _recognize(
+        self, address: HostPort, connection: AsyncConnection, expected_id: str, timeout_s: float
+    ) -> None:
+        """See that a connection leads to the expected cluster.
+
+        Raises:
+            AnotherCluster: it does not; it is closed.
+            Unreachable, AuthenticationFailed, UnsupportedByBroker: see `metadata`.
+        """
+        request = message_of(MetadataRequest, topics=(), allow_auto_topic_creation=False)
+        found_id = cluster_metadata(await connection.ask(request, timeout_s=timeout_s)).cluster_id
+        if found_id != expected_id:
+            connection.close()
+            raise AnotherCluster(
+                f"{address[0]}:{address[1]} (the cluster {found_id or 'without an id'} answers there, and not"
+                f" {expected_id or 'one without an id'})"
             )
-            if self._is_closed:
-                opened.close()
-                raise Unreachable(f"{self} (it was closed here)")
-            if (former := self._connections.get(address)) is not None:
-                former.close()  # its login is about to end
-            self._connections[address] = opened
-            return opened
+        if expected_id == self._expected_id:
+            self._recognized[address] = connection
 
 
 def _has_moved(response: Any) -> bool:

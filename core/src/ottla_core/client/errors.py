@@ -10,6 +10,10 @@ class Unreachable(OttlaError):
     """The broker cannot be reached, went away, is too slow, or answers no Kafka."""
 
 
+class AnotherCluster(Unreachable):
+    """A broker of another cluster answers where one of the expected cluster was."""
+
+
 class AuthenticationFailed(OttlaError):
     """The broker does not accept who we are, or cannot prove who it is."""
 

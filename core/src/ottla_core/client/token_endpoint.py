@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from ottla_core.client.errors import AuthenticationFailed, Unreachable, reason_of
 from ottla_core.client.security import OAUTHBEARER, Login
@@ -59,6 +60,12 @@ class TokenEndpoint:
         url, client_id, secret = (client[key] for key in wanted)
         if not url.lower().startswith(("http://", "https://")):
             raise ConfigurationError(f"{URL_KEY}: it is no http or https address")
+        address = urlsplit(url)
+        if "@" in address.netloc:
+            raise ConfigurationError(
+                f"{URL_KEY}: the address, at {address.hostname}, has a login in it, which would not be sent; "
+                f"{PREFIX}client.id and {PREFIX}client.secret are"
+            )
         return cls(
             url=url,
             client_id=client_id,

@@ -113,7 +113,7 @@ class Access:
         self.own_url = own_url
         self.is_internal = is_internal
         self.counts = counts or AccessCounts()
-        self.seen = SeenNonces()
+        self.seen = SeenNonces(since_ms=int(time.time() * 1000))
         self.users = None if settings.users is None else BasicUsers(settings.users)
         self.tokens = None
         if settings.tokens is not None:

@@ -70,16 +70,18 @@ class SharedKey:
 class SeenNonces:
     """The nonces of requests that were believed, so that none is believed twice.
 
-    When there is no more room, the oldest one is forgotten, and with it every request that was signed no later.
+    When there is no more room, the oldest one is forgotten, and with it every request that was signed no later. So is
+    what was signed before this worker's start, which may have been believed then.
 
     Args:
         count_max: how many are remembered.
+        since_ms: when this worker started.
     """
 
-    def __init__(self, count_max: int = NONCES_MAX) -> None:
+    def __init__(self, count_max: int = NONCES_MAX, *, since_ms: int = 0) -> None:
         self._count_max = count_max
         self._signed_ms: dict[str, int] = {}
-        self._forgotten_ms = 0
+        self._forgotten_ms = since_ms
 
     def take(self, nonce: str, signed_ms: int, now_ms: int) -> bool:
         """Return whether a nonce comes for the first time, and remember it."""

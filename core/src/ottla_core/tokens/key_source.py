@@ -47,7 +47,7 @@ class BearerTokens:
         clock: says when tokens expire, and how old the keys are.
 
     Raises:
-        ConfigurationError: the authorities cannot be read.
+        ConfigurationError: the address cannot be used, or the authorities cannot be read.
     """
 
     def __init__(self, settings: BearerSettings, clock: Clock) -> None:
@@ -106,8 +106,17 @@ class BearerTokens:
 
 
 def _reader(settings: BearerSettings) -> Callable[[], SigningKeys]:
-    """Return what reads the keys; it blocks."""
+    """Return what reads the keys; it blocks.
+
+    Raises:
+        ConfigurationError: the address has a login in it, or the authorities cannot be read.
+    """
     address = urlsplit(settings.jwks_url)
+    if "@" in address.netloc:
+        raise ConfigurationError(
+            f"the address of the keys of tokens, at {address.hostname}, has a login in it, which would not be sent "
+            "and would stand in the log; leave it out"
+        )
     if address.scheme == "file":
         path = Path(unquote(address.path))
         return lambda: read_key_set(_content_of(path))

@@ -11,8 +11,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla_core.errors import InvalidRecord
-from ottla_core.wire.record_batch import NO_LEADER_EPOCH, Buffer, RecordBatchHeader
-from ottla_core.wire.records import Record, encode_batch, iterate_records
+from ottla_core.wire.record_batch import (
+    CONTROL_FLAG,
+    HEADER_SIZE_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC_V2,
+    NO_LEADER_EPOCH,
+    NO_SEQUENCE,
+    TRANSACTIONAL_FLAG,
+    Buffer,
+    RecordBatchHeader,
+    pack_header,
+)
+from ottla_core.wire.records import iterate_records
 
 _ABORT: Final = 0
 _COMMIT: Final = 1
@@ -21,8 +32,15 @@ _FORMAT_VERSION: Final = 0
 _KEY: Final = struct.Struct(">hh")
 _VALUE: Final = struct.Struct(">hi")
 
+_RECORD: Final = struct.Struct(">5bhhbhix")
+_BEFORE_KEY: Final = 2 * (_RECORD.size - 1), 0, 0, 0, 2 * _KEY.size
+"""The record's length, its attributes, its distances in time and offset, and its key's length; a varint of one byte
+says twice a length."""
+_VALUE_LENGTH: Final = 2 * _VALUE.size
+
 PROMOTION_MARKER: Final = -1
-"""As coordinator epoch: no coordinator has written the marker, but the leader of a partition that was promoted.
+"""As coordinator epoch: no coordinator has written the marker, but the leader of a partition that was promoted, or
+that follows a source which has deleted what comes next.
 
 It aborts what was open in records of another cluster, and its producer is forgotten with it: producer ids of two
 clusters are not told apart by their numbers. Coordinators count from 0.
@@ -54,20 +72,26 @@ def marker_batch(
     marker: TransactionMarker, now_ms: int, *, base_offset: int = 0, leader_epoch: int = NO_LEADER_EPOCH
 ) -> bytes:
     """Return the batch that ends a transaction; a leader that appends it replaces base offset and leader epoch."""
-    record = Record(
-        base_offset,
-        now_ms,
-        _KEY.pack(_FORMAT_VERSION, _COMMIT if marker.is_commit else _ABORT),
-        _VALUE.pack(_FORMAT_VERSION, marker.coordinator_epoch),
+    kind = _COMMIT if marker.is_commit else _ABORT
+    record = _RECORD.pack(
+        *_BEFORE_KEY, _FORMAT_VERSION, kind, _VALUE_LENGTH, _FORMAT_VERSION, marker.coordinator_epoch
     )
-    return encode_batch(
-        [record],
+    header = RecordBatchHeader(
+        base_offset=base_offset,
+        batch_length=HEADER_SIZE_BYTES - LOG_OVERHEAD_BYTES + len(record),
         leader_epoch=leader_epoch,
+        magic=MAGIC_V2,
+        crc=0,
+        attributes=TRANSACTIONAL_FLAG | CONTROL_FLAG,
+        last_offset_delta=0,
+        base_timestamp=now_ms,
+        max_timestamp=now_ms,
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
-        is_transactional=True,
-        is_control=True,
+        base_sequence=NO_SEQUENCE,
+        record_count=1,
     )
+    return pack_header(header, record) + record
 
 
 def read_marker(batch: Buffer, header: RecordBatchHeader) -> TransactionMarker | None:

@@ -78,24 +78,15 @@ class ClusterAdmin:
 
     def view(self) -> ClusterView:
         """Return brokers, topics and partitions as a broker knows them now."""
-        response = self.ask(message_of(MetadataRequest, topics=None, allow_auto_topic_creation=False))
-        brokers = {
-            broker.node_id: BrokerView(broker.node_id, broker.host, broker.port, broker.rack)
-            for broker in sorted(response.brokers, key=lambda each: each.node_id)
-        }
-        self._connections.note_brokers(brokers.values())
-        found = [
-            PartitionView(
-                TopicPartition(topic.name, partition.partition_index),
-                partition.leader_id if partition.leader_id >= 0 else None,
-                tuple(partition.replica_nodes),
-                tuple(partition.isr_nodes),
-            )
-            for topic in response.topics
-            for partition in topic.partitions
-        ]
-        found.sort(key=lambda each: each.name)
-        return ClusterView(response.cluster_id or "", brokers, {each.name: each for each in found})
+        view = _view_in(self.ask(_metadata_request()))
+        self._connections.note_brokers(view.brokers.values())
+        return view
+
+    def view_of(self, broker: BrokerView) -> ClusterView | None:
+        """Return the same as this broker knows them, None if it does not answer."""
+        with suppress(Unreachable):
+            return _view_in(self._connections.ask_broker(broker, _metadata_request()))
+        return None
 
     def controllers(self) -> tuple[int | None, tuple[int, ...]]:
         """Return the leading controller and all of them; nothing if the cluster does not tell."""
@@ -414,6 +405,29 @@ class ClusterAdmin:
             OperationError: the cluster cannot be reached, or does not let this client in.
         """
         return self._connections.ask(request)
+
+
+def _metadata_request() -> MetadataRequest:
+    return message_of(MetadataRequest, topics=None, allow_auto_topic_creation=False)
+
+
+def _view_in(response: Any) -> ClusterView:
+    brokers = {
+        broker.node_id: BrokerView(broker.node_id, broker.host, broker.port, broker.rack)
+        for broker in sorted(response.brokers, key=lambda each: each.node_id)
+    }
+    found = [
+        PartitionView(
+            TopicPartition(topic.name, partition.partition_index),
+            partition.leader_id if partition.leader_id >= 0 else None,
+            tuple(partition.replica_nodes),
+            tuple(partition.isr_nodes),
+        )
+        for topic in response.topics
+        for partition in topic.partitions
+    ]
+    found.sort(key=lambda each: each.name)
+    return ClusterView(response.cluster_id or "", brokers, {each.name: each for each in found})
 
 
 def _describe_quorum_request() -> Any:

@@ -5,7 +5,8 @@ here. librdkafka has no name for two states of the consumer protocol, in which m
 partitions; both are called `REBALANCING`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,10 @@ STATES = {
     "DEAD": "dead",
     "EMPTY": EMPTY,
 }
+
+LEADER_ATTEMPTS_MAX = 10
+LEADER_PAUSE_S = 0.3
+"""Offsets are asked for again while leaders change, which takes a second or two."""
 
 Partition = tuple[str, int]
 
@@ -144,6 +149,7 @@ def log_offsets(
     *,
     all_led: bool = True,
     isolation: Any = None,
+    pause: Callable[[float], None] = time.sleep,
 ) -> dict[Partition, int]:
     """Return the offset of each partition that a `confluent_kafka.admin.OffsetSpec` asks for.
 
@@ -154,37 +160,60 @@ def log_offsets(
         partitions: whose offsets are wanted.
         spec: which offset.
         bootstrap: where the client connects, for messages.
+        all_led: whether a partition that nobody leads just now is asked about again, and is an error if that goes on;
+            else it is left out, too.
         isolation: a `confluent_kafka.IsolationLevel`; by `READ_COMMITTED` a log ends where a transaction is open.
-        all_led: whether a partition that nobody leads just now is an error; else it is left out, too.
+        pause: waits for so many seconds.
 
     Raises:
         OperationError: the cluster does not answer, or refuses.
     """
-    from confluent_kafka import KafkaError, KafkaException, TopicPartition  # noqa: PLC0415
+    from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415
 
-    left_out = {KafkaError.UNKNOWN_TOPIC_OR_PART}
-    if not all_led:
-        left_out |= {
-            KafkaError.LEADER_NOT_AVAILABLE,
-            KafkaError.NOT_LEADER_FOR_PARTITION,
-            KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - public names
-            KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
-        }
-    offsets = {}
+    gone, passing = _offset_errors()
+    options = {} if isolation is None else {"isolation_level": isolation}
+    offsets: dict[Partition, int] = {}
+    wanted = [TopicPartition(topic, number) for topic, number in partitions]
     with plain_errors(bootstrap, "offsets of partitions"):
-        wanted = {TopicPartition(topic, number): spec for topic, number in partitions}
-        options = {} if isolation is None else {"isolation_level": isolation}
-        futures = client.list_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S, **options) if wanted else {}
-        for partition, future in futures.items():
-            try:
-                offset = future.result().offset
-            except KafkaException as exception:
-                if exception.args[0].code() not in left_out:
-                    raise
-                continue
-            if offset >= 0:
-                offsets[partition.topic, partition.partition] = offset
+        for attempt in range(1, LEADER_ATTEMPTS_MAX + 1):
+            asked = dict.fromkeys(wanted, spec)
+            wanted = []
+            futures = client.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S, **options) if asked else {}
+            for partition, future in futures.items():
+                try:
+                    offset = future.result().offset
+                except KafkaException as exception:
+                    code = exception.args[0].code()
+                    if code in passing and all_led and attempt < LEADER_ATTEMPTS_MAX:
+                        wanted.append(partition)
+                    elif code not in gone and (all_led or code not in passing):
+                        raise
+                    continue
+                if offset >= 0:
+                    offsets[partition.topic, partition.partition] = offset
+            if not wanted:
+                break
+            pause(LEADER_PAUSE_S)
     return offsets
+
+
+def _offset_errors() -> tuple[frozenset[int], frozenset[int]]:
+    """Return the errors by which a partition is not there, and those of one that is about to get a leader.
+
+    A broker may hear of a new leader before or after the client does, so one of them has the newer leader epoch.
+    """
+    from confluent_kafka import KafkaError  # noqa: PLC0415
+
+    passing = (
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - public names
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
+    )
+    return frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART}), frozenset(passing)
 
 
 def partition_counts(client: "AdminClient", bootstrap: str) -> dict[str, int]:

@@ -23,18 +23,28 @@ class GroupStanding:
     Attributes:
         state: in our words; None where it is not told.
         members: how many there are; None where it is not told.
+        assignments: what each member reads.
         committed: the offset that it reads next, by partition; None where it is not told.
         problem: why something is not told, or None.
     """
 
     state: str | None = None
     members: int | None = None
+    assignments: Sequence[Sequence[Partition]] = ()
     committed: Mapping[Partition, int] | None = field(default=None)
     problem: str | None = None
 
 
-def standings(client: "AdminClient", groups: Sequence[str], bootstrap: str) -> dict[str, GroupStanding]:
+def standings(
+    client: "AdminClient", groups: Sequence[str], bootstrap: str, *, timeout_s: float = REQUEST_TIMEOUT_S
+) -> dict[str, GroupStanding]:
     """Return how groups stand; all requests are under way at once, so ask for a page of groups, not for thousands.
+
+    Args:
+        client: of the cluster.
+        groups: their names.
+        bootstrap: where the client connects, for messages.
+        timeout_s: of each request; a group whose coordinator takes longer has that for a problem.
 
     Raises:
         OperationError: the client cannot send requests.
@@ -44,11 +54,11 @@ def standings(client: "AdminClient", groups: Sequence[str], bootstrap: str) -> d
     if not groups:
         return {}
     with plain_errors(bootstrap, "groups"):
-        described = client.describe_consumer_groups(list(groups), request_timeout=REQUEST_TIMEOUT_S)
+        described = client.describe_consumer_groups(list(groups), request_timeout=timeout_s)
         offsets: dict[str, Future[Any]] = {}
         for group in groups:  # librdkafka takes one group in a request
             wanted = [ConsumerGroupTopicPartitions(group)]
-            offsets |= client.list_consumer_group_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S)
+            offsets |= client.list_consumer_group_offsets(wanted, request_timeout=timeout_s)
     return {group: _standing(described[group], offsets[group], bootstrap) for group in groups}
 
 
@@ -65,9 +75,14 @@ def _standing(described: "Future[Any]", offsets: "Future[Any]", bootstrap: str) 
     return GroupStanding(
         state=None if group is None else STATES[group.state.name],
         members=None if group is None else len(group.members),
+        assignments=() if group is None else tuple(_reads(each) for each in group.members),
         committed=committed,
         problem=no_group or no_offsets,
     )
+
+
+def _reads(member: Any) -> tuple[Partition, ...]:
+    return tuple((each.topic, each.partition) for each in member.assignment.topic_partitions)
 
 
 def _answer(future: "Future[Any]", bootstrap: str) -> tuple[Any, str | None]:

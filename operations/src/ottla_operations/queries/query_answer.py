@@ -9,6 +9,10 @@ from ottla_operations.errors import OperationError
 from ottla_operations.records.record_line import Record
 
 SQL_CHARACTERS_MAX: Final = 10_000
+ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Of an answer as JSON: the first row that would be too much is left out, and all behind it."""
+UNASKED_S: Final = 300
+"""How long a process waits for its question before it ends by itself."""
 PARQUET: Final = b"PAR1"
 """What a file of Parquet begins and ends with."""
 
@@ -29,7 +33,6 @@ class Question:
         answer_fd: another, for the answer.
         rows_max: of the answer.
         is_parquet: whether the answer is to be a file of Parquet, and no JSON.
-        answer_bytes_max: likewise; the first row that would be too much is left out, and all behind it.
     """
 
     sql: str
@@ -39,7 +42,6 @@ class Question:
     answer_fd: int
     rows_max: int
     is_parquet: bool
-    answer_bytes_max: int
 
     def written(self) -> bytes:
         """Return it as JSON."""

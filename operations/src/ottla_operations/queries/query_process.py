@@ -1,7 +1,9 @@
 """Starting the process in which a query runs (`sandbox.py`), giving it records, and ending it in any case.
 
 The records go into a file that has no name, the answer comes out of another, so neither side waits for the other, and
-the kernel bounds the answer. The process is started before the records are read: it imports DuckDB meanwhile.
+the kernel bounds the answer. The process is started before the records are read: it imports DuckDB meanwhile. One may
+be started before anybody asks (`prepare`), so that a query does not wait for that; it is used once, as any other, and
+knows nothing before its question.
 """
 
 import os
@@ -9,13 +11,17 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from typing import BinaryIO, Final, TypeVar
 
 from ottla_operations.errors import OperationError
 from ottla_operations.queries.query_answer import (
+    ANSWER_BYTES_MAX,
     SQL_CHARACTERS_MAX,
+    UNASKED_S,
     Answer,
     BadSql,
     Question,
@@ -25,21 +31,83 @@ from ottla_operations.queries.query_answer import (
 
 QUERIES_AT_ONCE: Final = 2
 WITHIN_S: Final = 10.0
-ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 MODULE: Final = "ottla_operations.queries.sandbox"
+READY_S: Final = UNASKED_S / 2
+"""How long a process that was started before it was needed is used: it has to live until the records are read."""
 Parsed = TypeVar("Parsed")
 _under_way = threading.BoundedSemaphore(QUERIES_AT_ONCE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    """A process that waits for its question, and its files."""
+
+    process: "subprocess.Popen[bytes]"
+    records: BinaryIO
+    answer: BinaryIO
+    since_s: float
+
+    def is_ready(self) -> bool:
+        """Return whether it can be used for a query that begins now."""
+        return self.process.poll() is None and time.monotonic() - self.since_s < READY_S
+
+    def end(self) -> None:
+        """End it, whatever it does."""
+        if self.process.poll() is None:
+            self.process.kill()
+        if self.process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self.process.stdin.close()
+        self.process.wait()
+        self.records.close()
+        self.answer.close()
+
+
+class _Spare:
+    """At most one process that nobody uses yet."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._begun: _Begun | None = None
+
+    def take(self) -> _Begun | None:
+        """Return it, if there is one that can be used."""
+        with self._lock:
+            begun, self._begun = self._begun, None
+        if begun is not None and not begun.is_ready():
+            begun.end()
+            return None
+        return begun
+
+    def prepare(self) -> None:
+        """Have one."""
+        with self._lock:
+            if self._begun is not None:
+                if self._begun.is_ready():
+                    return
+                self._begun.end()
+            self._begun = None
+            self._begun = _begin()
+
+
+_spare = _Spare()
+
+
+def prepare() -> None:
+    """Have a process ready for the next query; it ends by itself if that does not come within minutes."""
+    with suppress(OperationError):  # the query will say why
+        _spare.prepare()
 
 
 class QueryProcess:
     """One process, for one question."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", records: BinaryIO, answer: BinaryIO) -> None:
-        self._records = records
-        self._process = process
-        self._answer = answer
+    def __init__(self, begun: _Begun) -> None:
+        self._records = begun.records
+        self._process = begun.process
+        self._answer = begun.answer
         self._longest = 0
-        self.pid = process.pid
+        self.pid = begun.process.pid
 
     def add(self, row: bytes) -> None:
         """Give it a record, a line of `query_answer.record_row`."""
@@ -83,7 +151,6 @@ class QueryProcess:
             answer_fd=self._answer.fileno(),
             rows_max=rows_max,
             is_parquet=is_parquet,
-            answer_bytes_max=ANSWER_BYTES_MAX,
         )
         try:
             self._process.communicate(question.written(), timeout=within_s)
@@ -111,12 +178,11 @@ def query_process() -> Iterator[QueryProcess]:
     if not _under_way.acquire(blocking=False):
         raise OperationError(f"{QUERIES_AT_ONCE} queries are under way, and no more may be; try again in a moment")
     try:
-        with _nameless("records") as records, _nameless("answer") as answer:
-            process = _started(records, answer)
-            try:
-                yield QueryProcess(process, records, answer)
-            finally:
-                _end(process)
+        begun = _spare.take() or _begin()
+        try:
+            yield QueryProcess(begun)
+        finally:
+            begun.end()
     finally:
         _under_way.release()
 
@@ -140,25 +206,20 @@ def _nameless(name: str) -> BinaryIO:
     return tempfile.TemporaryFile()
 
 
-def _started(records: BinaryIO, answer: BinaryIO) -> "subprocess.Popen[bytes]":
-    try:
-        return subprocess.Popen(
-            [sys.executable, "-I", "-m", MODULE],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=(records.fileno(), answer.fileno()),
-            env={"LANG": "C.UTF-8"},  # nothing of ours: it may hold secrets
-            cwd="/",
-        )
-    except OSError as error:
-        raise OperationError(f"no process for the query can be started: {error}") from None
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    if process.poll() is None:
-        process.kill()
-    if process.stdin is not None:
-        with suppress(BrokenPipeError):
-            process.stdin.close()
-    process.wait()
+def _begin() -> _Begun:
+    with ExitStack() as opened:
+        try:
+            records, answer = (opened.enter_context(_nameless(each)) for each in ("records", "answer"))
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-m", MODULE],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(records.fileno(), answer.fileno()),
+                env={"LANG": "C.UTF-8"},  # nothing of ours: it may hold secrets
+                cwd="/",
+            )
+        except OSError as error:
+            raise OperationError(f"no process for the query can be started: {error}") from None
+        opened.pop_all()
+    return _Begun(process=process, records=records, answer=answer, since_s=time.monotonic())

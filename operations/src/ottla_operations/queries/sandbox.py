@@ -1,17 +1,20 @@
 """The process in which a query over records runs: `python -I -m ottla_operations.queries.sandbox`.
 
 It is started for one query, with nothing in its environment and two open files, and takes one question from standard
-input. Before any SQL of a user runs, the records are in a table, DuckDB is told to open nothing more and to keep its
-settings, and the kernel lets the process open no file but Python's own (Landlock, where there is one), write no more
-than its answer, and take no more memory and processor than the limits. Whoever started it ends it in time.
+input; without one it ends by itself. Before any SQL of a user runs, the records are in a table, DuckDB is told to
+open nothing more and to keep its settings, and the kernel lets the process open no file but Python's own (Landlock,
+where there is one), write no more than its answer, and take no more memory and processor than the limits. Whoever
+started it ends it in time.
 """
 
 import json
 import os
 import resource
+import signal
 import sys
 import time
 import zoneinfo
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from datetime import time as time_of_day
@@ -21,8 +24,9 @@ from typing import Any, Final
 
 import duckdb
 
-from ottla_operations.queries.query_answer import Question
+from ottla_operations.queries.query_answer import ANSWER_BYTES_MAX, UNASKED_S, Question
 from ottla_operations.queries.record_columns import FieldColumns, field_columns, merged, quoted
+from ottla_operations.queries.record_slices import Slice, rows_at_once, slices
 
 ADDRESS_SPACE_BYTES_MAX: Final = 2 * 1024**3
 """Python and DuckDB take 0.8 of it before they have done anything."""
@@ -36,8 +40,6 @@ DEEP_CHARACTERS: Final = 2_000
 OPENINGS_MAX: Final = 5_000
 """A long value with more brackets than this is not taken apart: its nesting may be too deep."""
 ROWS_AT_ONCE: Final = 500
-STRUCTURED_AT_ONCE: Final = 20_000
-"""Finding the structure of values takes kilobytes for each until it is done."""
 SETTINGS: Final[dict[str, Any]] = {
     "threads": 1,
     "memory_limit": MEMORY_LIMIT,
@@ -61,7 +63,11 @@ CASE WHEN (length(value) < {DEEP_CHARACTERS}
     AND json_valid(value) THEN CASE WHEN json_type(value) = 'OBJECT' THEN value::JSON END END
 """
 
-STRUCTURE: Final = f"SELECT json_group_structure({OBJECT}) FROM loaded WHERE rowid BETWEEN ? AND ?"  # noqa: S608 - it is a constant
+SIZES: Final = """
+SELECT min(rowid), max(rowid), sum(coalesce(strlen(value), 0)) FROM loaded GROUP BY rowid // ? ORDER BY 1
+"""
+SLICE: Final = "FROM loaded WHERE rowid BETWEEN ? AND ?"
+STRUCTURE: Final = f"SELECT json_group_structure({OBJECT}) {SLICE}"
 
 
 class Problem(Exception):
@@ -70,9 +76,15 @@ class Problem(Exception):
 
 def main() -> int:
     """Answer one question, and return the exit code."""
-    question = Question(**json.loads(sys.stdin.buffer.read()))
+    signal.alarm(UNASKED_S)
+    _limit()
+    connection = duckdb.connect(":memory:", config=SETTINGS)
+    if not (asked := sys.stdin.buffer.read()):
+        return 0
+    signal.alarm(0)
+    question = Question(**json.loads(asked))
     try:
-        answer = _answer(question)
+        answer = _answer(connection, question)
     except Problem as error:
         answer = json.dumps({"problem": str(error)}).encode()
     except (MemoryError, duckdb.OutOfMemoryException):
@@ -84,11 +96,9 @@ def main() -> int:
     return 0
 
 
-def _answer(question: Question) -> bytes | None:
+def _answer(connection: duckdb.DuckDBPyConnection, question: Question) -> bytes | None:
     """Return the answer as JSON; None if it has been written as Parquet."""
     began = time.monotonic()
-    _limit(question.answer_bytes_max)
-    connection = duckdb.connect(":memory:", config=SETTINGS)
     try:
         parted = load(connection, question.topic, f"/dev/fd/{question.records_fd}", question.longest)
         close(connection, f"/dev/fd/{question.answer_fd}" if question.is_parquet else None)
@@ -122,13 +132,14 @@ def load(connection: duckdb.DuckDBPyConnection, topic: str, path: str, longest: 
         duckdb.Error: the file is not like that, or does not fit into the memory.
     """
     connection.execute(LOAD, [topic, path, max(LINE_BYTES_MIN, longest)])
-    structure = _structure(connection)
+    pieces = list(slices(connection.execute(SIZES, [rows_at_once(longest)]).fetchall()))
+    structure = _structure(connection, pieces)
     parted = field_columns(structure)
     try:
-        _take_apart(connection, parted, "json_transform_strict")
-    except duckdb.Error:  # some whole numbers need more than 64 bits
+        _take_apart(connection, pieces, parted, "json_transform_strict")
+    except duckdb.InvalidInputException:  # some whole numbers need more than 64 bits
         parted = field_columns(structure, whole_number="HUGEINT")
-        _take_apart(connection, parted, "json_transform")
+        _take_apart(connection, pieces, parted, "json_transform")
     connection.execute("DROP TABLE loaded")
     return parted
 
@@ -146,35 +157,39 @@ def close(connection: duckdb.DuckDBPyConnection, answer: str | None = None) -> N
     _confine()
 
 
-def _structure(connection: duckdb.DuckDBPyConnection) -> object:
+def _structure(connection: duckdb.DuckDBPyConnection, pieces: Sequence[Slice]) -> object:
     """Return the structure of all values that are JSON objects; None without any."""
-    counted = connection.execute("SELECT count(*) FROM loaded").fetchone()
     structure: object = None
-    for first in range(0, counted[0] if counted else 0, STRUCTURED_AT_ONCE):
-        found = connection.execute(STRUCTURE, [first, first + STRUCTURED_AT_ONCE - 1]).fetchone()
+    for each in pieces:
+        found = connection.execute(STRUCTURE, each).fetchone()
         if found is not None and found[0] is not None:
             with suppress(RecursionError):  # it is nested so deeply that nobody could ask for what is in it
                 structure = merged(structure, json.loads(found[0]))
     return structure
 
 
-def _take_apart(connection: duckdb.DuckDBPyConnection, parted: FieldColumns, transform: str) -> None:
+def _take_apart(
+    connection: duckdb.DuckDBPyConnection, pieces: Sequence[Slice], parted: FieldColumns, transform: str
+) -> None:
     if not parted.columns:
         connection.execute("CREATE TABLE records AS FROM loaded")
         return
     columns = ", ".join(f"_fields.{quoted(field)} AS {quoted(column)}" for column, field in parted.columns)
-    table = (
-        f"CREATE TABLE records AS SELECT * EXCLUDE (_fields), {columns} "  # noqa: S608 - the names are quoted
-        f"FROM (SELECT *, {transform}({OBJECT}, ?) AS _fields FROM loaded)"
+    rows = (
+        f"SELECT * EXCLUDE (_fields), {columns} "  # noqa: S608 - the names are quoted
+        f"FROM (SELECT *, {transform}({OBJECT}, ?) AS _fields {SLICE})"
     )
-    connection.execute(table, [json.dumps(parted.structure)])
+    structure = json.dumps(parted.structure)
+    connection.execute(f"CREATE OR REPLACE TABLE records AS {rows} LIMIT 0", [structure, 0, 0])
+    for first, last in pieces:
+        connection.execute(f"INSERT INTO records {rows}", [structure, first, last])
 
 
-def _limit(answer_bytes_max: int) -> None:
+def _limit() -> None:
     for kind, limit in (
         (resource.RLIMIT_AS, ADDRESS_SPACE_BYTES_MAX),
         (resource.RLIMIT_CPU, CPU_S_MAX),
-        (resource.RLIMIT_FSIZE, 2 * answer_bytes_max),
+        (resource.RLIMIT_FSIZE, 2 * ANSWER_BYTES_MAX),
         (resource.RLIMIT_NOFILE, OPEN_FILES_MAX),
         (resource.RLIMIT_CORE, 0),
     ):
@@ -196,7 +211,7 @@ def _write_parquet(connection: duckdb.DuckDBPyConnection, question: Question) ->
     try:
         connection.execute(f"COPY answer TO '/dev/fd/{question.answer_fd:d}' (FORMAT parquet, USE_TMP_FILE false)")
     except duckdb.IOException:
-        most = question.answer_bytes_max * 2 // 1024**2
+        most = 2 * ANSWER_BYTES_MAX // 1024**2
         raise Problem(f"the answer cannot be written: it may be larger than {most} MiB; ask for less") from None
 
 
@@ -225,7 +240,7 @@ def _rows(result: duckdb.DuckDBPyConnection, question: Question) -> tuple[list[b
         for row in found:
             line = json.dumps([_cell(each) for each in row]).encode()
             size += len(line)
-            if len(rows) == question.rows_max or size > question.answer_bytes_max:
+            if len(rows) == question.rows_max or size > ANSWER_BYTES_MAX:
                 return rows, True
             rows.append(line)
     return rows, False

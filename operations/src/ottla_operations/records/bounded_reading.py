@@ -8,19 +8,22 @@ not done in time is left for the next call.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla_operations.errors import OperationError
 from ottla_operations.kafka_access import describe_error, plain_errors
-from ottla_operations.records.reading_plan import Place, Spans, next_spans, picked, remaining
+from ottla_operations.records.reading_plan import Place, Spans, block_for, next_spans, picked, remaining
 from ottla_operations.records.received_record import to_record
 from ottla_operations.records.record_line import Record
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
+CONSUME_RECORDS_FIRST: Final = 16
 CONSUME_RECORDS_MAX: Final = 1_000
+CONSUME_BYTES: Final = 8 * 1024 * 1024
+"""About so much is taken at once, by the mean size of what was seen, so that bounds are looked at in between."""
 POLL_S: Final = 0.05
 REASON_WITHIN_S: Final = 1.0
 GROWTH: Final = 4
@@ -35,6 +38,7 @@ SETTINGS: Final[Mapping[str, Any]] = {
     "auto.offset.reset": "error",
     "isolation.level": "read_committed",
     "fetch.wait.max.ms": 20,
+    "fetch.queue.backoff.ms": 10,  # by default, once the queue has been full, nothing is fetched for a second
     "queued.max.messages.kbytes": 16 * 1024,
 }
 
@@ -80,6 +84,10 @@ class Looked:
     seen_bytes: int
     remaining: int
     seconds: float
+
+    def without_records(self) -> "Looked":
+        """Return how far it looked, for what outlives the records: what a page was made of is freed late."""
+        return replace(self, records=())
 
 
 @dataclass(slots=True)
@@ -150,6 +158,9 @@ def look(
                 break
             if time.monotonic() - at < QUICK_S:
                 block = min(block * GROWTH, BLOCK_MAX)
+            if matches is None:  # what is not needed would be read for nothing, and once more by whoever goes on
+                density = read.seen / sum(end - first for first, end in spans.values())
+                block = min(block, block_for(bounds.wanted - len(records), density, len(spans)))
     return Looked(
         records=records,
         place=place,
@@ -171,6 +182,7 @@ class _Reader:
         self._bootstrap = bootstrap
         self._bounds = bounds
         self._matches = matches
+        self._seen = self._seen_bytes = 0
 
     def read(self, spans: Spans, kept_bytes: int, deadline: float) -> _Block:
         """Return what matches in the spans.
@@ -184,18 +196,26 @@ class _Reader:
         self._consumer.assign([TopicPartition(self._topic, each, first) for each, (first, _) in spans.items()])
         block = _Block([])
         while open_ends:
-            for message in self._consumer.consume(CONSUME_RECORDS_MAX, POLL_S):
+            for message in self._consumer.consume(self._count(), POLL_S):
                 record = self._within(message, open_ends)
                 if record is not None:
                     self._take(block, record)
             is_full = may_stop and kept_bytes + block.kept_bytes > self._bounds.kept_bytes_max and block.seen > 1
-            if open_ends and (is_full or time.monotonic() >= deadline):
+            if is_full or (open_ends and time.monotonic() >= deadline):
                 block.is_whole = False
                 break
         return block
 
+    def _count(self) -> int:
+        if not self._seen:
+            return CONSUME_RECORDS_FIRST
+        mean_bytes = self._seen_bytes // self._seen
+        return max(1, min(CONSUME_RECORDS_MAX, CONSUME_BYTES // max(1, mean_bytes)))
+
     def _take(self, block: _Block, record: Record) -> None:
         size = len(record.key or b"") + len(record.value or b"")
+        self._seen += 1
+        self._seen_bytes += size
         block.seen += 1
         block.seen_bytes += size
         if self._matches is None or self._matches(record):

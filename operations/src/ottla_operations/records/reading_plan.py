@@ -6,6 +6,7 @@ going on needs nothing but that place.
 """
 
 import heapq
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -21,6 +22,7 @@ NO_TIME: Final = -1
 BEHIND_MAX: Final = 10_000
 """Offsets of a partition by which a reading of what arrives may be behind."""
 RESUMED_BEFORE_END: Final = 100
+DENSITY_MIN: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,17 @@ def next_spans(place: Place, logs: Spans, block: int, *, newest_first: bool) -> 
         if span[0] < span[1]:
             found[partition] = span
     return found
+
+
+def block_for(missing: int, density: float, partitions: int) -> int:
+    """Return how many offsets of each partition to look at so that as many records as are missing may be there.
+
+    Args:
+        missing: records.
+        density: records for each offset, as far as was looked.
+        partitions: that are looked at.
+    """
+    return max(1, math.ceil(missing / max(density, DENSITY_MIN) / partitions))
 
 
 def remaining(place: Place, logs: Spans, *, newest_first: bool) -> int:

@@ -56,8 +56,8 @@ class FileSet:
 
     @property
     def finished(self) -> list[FollowedFile]:
-        """The files that are read to their end and will not grow."""
-        return [file for file in self._files.values() if file.finished]
+        """The files that are read to their end and will not grow; not those that cannot be read."""
+        return [file for file in self._files.values() if file.finished and not file.given_up]
 
     def scan(self) -> None:
         """Look for new, renamed, emptied and removed files.

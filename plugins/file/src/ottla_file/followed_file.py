@@ -92,7 +92,8 @@ class FollowedFile:
         finite: whether it ends, so that its last line need not have an end.
         place: behind the last row that was returned or left out.
         at_end: whether there was nothing more to read when it was looked at last.
-        finished: whether it is finite and read to its end.
+        finished: whether it is finite and read to its end, or given up.
+        given_up: whether the rest of it, or all, cannot be read as it is.
         emitted: the position behind the last row that was returned, 0 if none was.
     """
 
@@ -104,6 +105,7 @@ class FollowedFile:
         self.place = place
         self.at_end = False
         self.finished = False
+        self.given_up = False
         self.emitted = 0
         self._new_decoder = new_decoder
         self._decoder = new_decoder()
@@ -136,7 +138,7 @@ class FollowedFile:
         self.close()
         self.place = Place()
         self._decoder = self._new_decoder()
-        self.at_end = self.finished = self._discarding = False
+        self.at_end = self.finished = self.given_up = self._discarding = False
         self.emitted = 0
         self._before = b""
         self._seen = _NEVER_SEEN
@@ -148,7 +150,7 @@ class FollowedFile:
     def give_up(self) -> None:
         """Read nothing more of it unless it changes."""
         self._seen = self._size_and_change()
-        self.at_end = self.finished = True
+        self.at_end = self.finished = self.given_up = True
         self.close()
 
     def holds(self, place: Place) -> bool:
@@ -191,6 +193,7 @@ class FollowedFile:
         batch = self._next_batch(stream, rows_max, ends=self.finite and settled)
         self.at_end = batch is None
         self.finished = batch is None and self.finite and settled
+        self.given_up = False
         return batch
 
     def _size_and_change(self) -> tuple[int, int]:

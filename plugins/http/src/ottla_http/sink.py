@@ -86,9 +86,11 @@ class HttpSinkTask(SinkTask[HttpSinkConfig]):
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
         """Begin with partitions, wherever their records begin."""
-        for partition in partitions:
-            self._next_offsets[partition] = -1
-            self._topic_ids[partition.topic] = self._topics.ask_if_possible(partition.topic)
+        for topic in sorted({partition.topic for partition in partitions}):
+            # Partitions of it that are here already may show to be of a former one now.
+            self._compare(topic, self._topics.ask_if_possible(topic, age_max_s=0))
+        self._next_offsets.update(dict.fromkeys(partitions, -1))
+        self._begin_sought()
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Take records, and send what is due.

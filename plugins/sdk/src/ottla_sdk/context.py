@@ -112,8 +112,8 @@ class TransactionContext(ABC):
     """Says where transactions end, for a source task that defines that itself (`transaction.boundary=connector`).
 
     A transaction begins with the first record behind the end of the last one. What is said counts for the records
-    that the present or next `poll` returns. Where a transaction is aborted, its records never become visible, but
-    their offsets are committed: they are not read again.
+    that the present or next `poll` returns; if it returns none, the transaction of those before ends. Where one is
+    aborted, its records never become visible, but their offsets are committed: they are not read again.
     """
 
     @abstractmethod

@@ -60,7 +60,7 @@ class Converter(Plugin[ConfigT], Generic[ConfigT]):
         """Return the bytes for several records without headers, in their order.
 
         A converter that does many at once faster than one by one overrides this. It may raise at any of them; then
-        the runtime asks for each by itself.
+        the runtime asks for each by itself. A task fails for good with results that are not as many as the records.
         """
         return [self.serialize(topic, schema, value) for schema, value in zip(schemas, values, strict=True)]
 
@@ -79,7 +79,7 @@ class Converter(Plugin[ConfigT], Generic[ConfigT]):
         """Return what the bytes of several records without headers say, in their order.
 
         A converter that does many at once faster than one by one overrides this. It may raise at any of them; then
-        the runtime asks for each by itself.
+        the runtime asks for each by itself. A task fails for good with results that are not as many as the records.
         """
         return [self.deserialize(topic, each) for each in data]
 

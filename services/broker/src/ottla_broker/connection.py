@@ -23,7 +23,6 @@ from typing import Any
 
 import structlog
 
-from ottla_broker.callback_answer import CallbackAnswer
 from ottla_broker.channel import Channel
 from ottla_broker.connection_owner import ConnectionOwner, Gate
 from ottla_broker.outcome import Answer, Delayed, Outcome, Reply
@@ -33,7 +32,9 @@ from ottla_broker.receive_buffer import UNRESERVED_FRAME_BYTES, PartialFrame
 from ottla_broker.request_times import MeasuredRequest, now_ns
 from ottla_broker.unsent_responses import UnsentResponses
 from ottla_core.background import ensure_awaited, note_failure
+from ottla_core.callback_answer import CallbackAnswer
 from ottla_core.errors import InvalidRequest
+from ottla_core.failure_log import reason_for_log
 from ottla_core.principal import ANONYMOUS, Principal
 from ottla_core.slices import Unfinished
 
@@ -221,7 +222,7 @@ class Connection:
         self._channel.close()
         self._owner.on_closed(self)
         if reason:
-            logger.info("connection closed", peer=self.peer, reason=reason)
+            logger.info("connection closed", peer=self.peer, reason=reason_for_log(reason))
 
     @property
     def throttle_ms(self) -> int:

@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import errno
 import socket
-import ssl
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -27,7 +26,7 @@ from ottla_broker.receive_buffer import BufferPool, RequestBudget
 from ottla_broker.sasl.exchange import Accepted
 from ottla_broker.sasl_gate import SaslGate
 from ottla_broker.tls.handshake import Handshake, why_failed
-from ottla_broker.tls.tls_channel import TlsChannel
+from ottla_broker.tls.tls_channel import TlsSocket, channel_of
 from ottla_core.background import start_recurring
 from ottla_core.clock import SystemClock
 from ottla_core.config import HostPort
@@ -362,7 +361,7 @@ class Listener:
         connection.gate = SaslGate(connection, sasl, self.handle, self._clock, named)
 
     def _begin_handshake(self, tls: "ListenerTls", sock: socket.socket, peer: tuple[str, int], listener: str) -> None:
-        def done(secured: ssl.SSLSocket) -> None:
+        def done(secured: TlsSocket) -> None:
             self._handshakes.pop(handshake, None)
 
             def certificate() -> bytes | None:
@@ -382,9 +381,9 @@ class Listener:
                 secured.close()
                 refused(str(unknown))
                 return
-            connection = Connection(TlsChannel(secured), peer, listener, self, self._loop, principal=principal)
+            connection = Connection(channel_of(secured), peer, listener, self, self._loop, principal=principal)
             self._add(connection, certificate)
-            connection.look_again()  # what came with the end of the handshake is with OpenSSL, not with the socket
+            connection.look_again()  # what came with the end of the handshake is not with the socket any more
 
         def failed(reason: str) -> None:
             self._handshakes.pop(handshake, None)
@@ -397,7 +396,7 @@ class Listener:
             self._log_some(self._handshake_failures, "TLS handshake failed", what)
 
         try:
-            handshake = Handshake(tls.context, sock, self._loop, done, failed)
+            handshake = Handshake(tls.accept(sock), self._loop, done, failed)
         except OSError as error:  # the client has gone since it was accepted
             sock.close()
             refused(why_failed(error))

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable
 from typing import Any, Protocol
 
-from ottla_broker.callback_answer import CallbackAnswer
 from ottla_broker.log.segments.log_slice import LogSlice
 from ottla_broker.request_times import MeasuredRequest
+from ottla_core.callback_answer import CallbackAnswer
 
 Part = bytes | LogSlice
 Parts = list[Part]

@@ -216,6 +216,8 @@ class Reconciler:
         """The same, also to the partitions of some topics where nothing has changed."""
         self._without_role.update(topics)
         self.give_roles()
+        if self._without_role:
+            self._pass_is_due.set()  # or what failed here would wait for the next change
 
     def _give_roles_of(self, topic: Topic, state: ClusterState, epoch: int, known: Sequence[PartitionState]) -> None:
         """Give the partitions of one topic their roles, but for those whose state is known already."""

@@ -113,7 +113,13 @@ class UnsentResponses:
     def _send_slice(self, piece: FileSlice) -> int:
         if piece.is_lost:
             raise OSError(f"{piece.file} was truncated before all that was read there could be sent")
-        sent = self._channel.send_slice(piece)
+        try:
+            sent = self._channel.send_slice(piece)
+        except (BlockingIOError, InterruptedError, ConnectionError, TimeoutError):
+            raise  # these are the peer's, so the disk need not be asked
+        except OSError:
+            piece.look_for_fault()
+            raise
         if sent == 0:
             raise OSError(f"{piece.file} is shorter than its index says")
         self.parts.popleft()

@@ -1,8 +1,10 @@
 """The console's process: `ottla-console --config FILE [--set key=value …]`."""
 
 import asyncio
+import gc
 import secrets
 import sys
+import time
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -14,7 +16,7 @@ from starlette.middleware import Middleware
 from ottla_console.access.actions import Actions
 from ottla_console.access.audit_log import AuditLog
 from ottla_console.access.form_tokens import FormTokens
-from ottla_console.access.guard import Guard, RequestCounts
+from ottla_console.access.guard import RequestCounts, RequestGuard
 from ottla_console.access.notices import Notices
 from ottla_console.access.request_origin import allowed_hosts
 from ottla_console.access.sessions import Sessions
@@ -32,6 +34,7 @@ from ottla_console.pages.routing import routes
 from ottla_console.pages.static_files import static_files, static_route
 from ottla_console.pages.templates import template_environment
 from ottla_console.pages.visit import Console
+from ottla_core.background import start_recurring
 from ottla_core.errors import OttlaError
 from ottla_core.lifecycle import run_service, wait_for_end
 from ottla_core.observe.logs import configure_logs
@@ -41,6 +44,7 @@ from ottla_core.rest.server import RestServer
 
 SESSION_COOKIE = "ottla-console"
 SECURE_COOKIE = f"__Host-{SESSION_COOKIE}"
+END_OVER_INTERVAL_S = 30.0
 
 log = structlog.get_logger("console")
 
@@ -102,11 +106,13 @@ async def run_console(config: ConsoleConfig, stop: asyncio.Event) -> None:
             is_secure=config.is_secure,
             openid=openid,
         )
+        console.sessions.on_end = console.end_logins
+        closing.callback(start_recurring("end of sessions", partial(_end_over, console)).cancel)
         for shown in console.clusters.values():
             if not shown.needs_sign_in:
                 watches.keep(shown)
         guard = Middleware(
-            Guard,
+            RequestGuard,
             hosts=allowed_hosts(config.listeners, config.public_url),
             public_url=config.public_url,
             counts=counts,
@@ -115,9 +121,18 @@ async def run_console(config: ConsoleConfig, stop: asyncio.Event) -> None:
         await rest.serve(Starlette(routes=[static_route(files), *routes(console, VIEWS)], middleware=[guard, paths]))
         if config.shows_metrics:
             closing.callback(serve_metrics(config, console, counts, audit).close)
+        gc.collect()
+        gc.freeze()  # templates leave circles behind; they are found sooner where what stays is not looked through
         log.info("serving", urls=[str(each) for each in rest.bound], clusters=list(console.clusters))
         announce_ready()
         await wait_for_end(stop, _ended(rest))
+
+
+async def _end_over(console: Console) -> None:
+    """End again and again what is over, though nobody comes."""
+    while True:
+        await asyncio.sleep(END_OVER_INTERVAL_S)
+        console.end_over(time.monotonic())
 
 
 def _sessions(config: ConsoleConfig) -> Sessions:

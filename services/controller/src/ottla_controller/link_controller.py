@@ -9,7 +9,7 @@ from uuid import UUID
 
 import structlog
 
-from ottla_controller import link_promotion, linked_topics, links
+from ottla_controller import cluster_links, link_promotion, linked_topics
 from ottla_controller.broker_standing import standings
 from ottla_controller.change_encoder import ChangeEncoder
 from ottla_controller.change_sequence import ChangeSequence
@@ -48,7 +48,7 @@ class LinkController:
         """
 
         async def change() -> tuple[Link, int]:
-            link = links.plan_link(new, self._changes.state)
+            link = cluster_links.plan_link(new, self._changes.state)
             if link is not None and not validate_only:
                 await self._changes.write([self._writes.link(link)])
                 log.info("link created", link=link.name, source=link.source_cluster_id)
@@ -64,7 +64,7 @@ class LinkController:
         """
 
         async def change() -> tuple[Link, int]:
-            link = links.plan_change(wanted, self._changes.state)
+            link = cluster_links.plan_change(wanted, self._changes.state)
             if link != self._changes.state.links[link.name]:
                 await self._changes.write([self._writes.link(link)])
                 log.info("link altered", link=link.name, paused=link.paused)
@@ -80,7 +80,7 @@ class LinkController:
         """
 
         async def change() -> int:
-            link = links.plan_link_deletion(name, self._changes.state)
+            link = cluster_links.plan_link_deletion(name, self._changes.state)
             await self._changes.write([self._writes.link_deletion(link)])
             log.info("link deleted", link=name)
             return self._changes.state.revision

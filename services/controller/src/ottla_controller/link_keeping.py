@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
 
+from ottla_controller.cluster_links import UnknownLink
 from ottla_controller.effective_configs import check_topic_configs
 from ottla_controller.linked_topics import LinkedTopicPlan, plan_linked_topics, plan_more_partitions
-from ottla_controller.links import UnknownLink
 from ottla_controller.topics import TopicDefaults
 from ottla_core.cluster.controller_rpc.link_api import LinkedTopicResult, MorePartitions, NewLinkedTopic
 from ottla_core.cluster.state.link_properties import follows_topic, keeper_of, properties_of

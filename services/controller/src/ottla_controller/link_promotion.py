@@ -8,8 +8,8 @@ epoch that is used here for other records.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from ottla_controller.cluster_links import find_link, topics_of
 from ottla_controller.linked_topics import LEADER_EPOCH_MAX
-from ottla_controller.links import find_link, topics_of
 from ottla_core.cluster.controller_rpc.link_api import PromotedPartition
 from ottla_core.cluster.state.model import NO_EPOCH, ClusterState, Link, PartitionState, Topic
 from ottla_core.errors import PolicyViolation

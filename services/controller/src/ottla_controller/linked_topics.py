@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ottla_controller.broker_standing import Standings
-from ottla_controller.links import find_link
+from ottla_controller.cluster_links import find_link
 from ottla_controller.partition_change import has_valid_leader
 from ottla_controller.topics import CreationPlan, TopicDefaults, added_partitions, plan_creations
 from ottla_core.cluster.controller_rpc.controller_api import NewPartitions, NewTopic

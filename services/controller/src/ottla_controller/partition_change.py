@@ -8,7 +8,8 @@ came or went), `conclude` makes a consistent state of it, in this order:
    an unclean shutdown, as long as any other one, alive or not, is believed to have everything (KIP-966).
 2. A reassignment whose target replicas are all in sync is completed.
 3. The leader stays if it can. Else the first replica in the ISR leads; else one of the eligible leaders (see 4),
-   alone in the ISR; else, where unclean election is allowed, any live replica, alone in the ISR; else nobody.
+   alone in the ISR; else, where unclean election is allowed, any live replica, alone in the ISR, and none that is
+   being added where there is another; else nobody.
 4. While the ISR is smaller than `min.insync.replicas`, whoever has left it is an eligible leader, because the high
    watermark has not moved since (KIP-966). At that size or above, and after an unclean election, nobody is.
 5. The leader epoch grows when the leader changes or leads under another registration, and when a replica is removed.
@@ -221,7 +222,12 @@ def _choose_leader(
         if anyone:
             leader = min(
                 anyone,
-                key=lambda one: (one in standings.lost, one in standings.unclean, one in standings.departing),
+                key=lambda one: (
+                    one in standings.lost,
+                    one in target.adding,  # it may have copied hardly anything yet
+                    one in standings.unclean,
+                    one in standings.departing,
+                ),
             )
             return _Choice(leader, (leader,), is_unclean=True)
     return _Choice(NO_LEADER, ())

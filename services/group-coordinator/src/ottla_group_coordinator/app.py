@@ -6,14 +6,15 @@ open their streams. Any number may run; each serves the shards that are its own.
 A stop answers nothing new, stores what is on its way, and leaves the cluster at once, so that the controller assigns
 the shards to others without waiting for a lease to run out.
 
-It runs on asyncio's own event loop: all its traffic is gRPC's, which does its own input and output, so uvloop makes
-no difference to what a heartbeat or a commit costs (measured).
+It runs on uvloop. All its traffic is gRPC's, which does its own input and output, but the turns of the loop between
+them cost less: of the coordinator's part of a transaction about a sixteenth (measured).
 """
 
 import asyncio
 from contextlib import AsyncExitStack
 
 import structlog
+import uvloop
 
 import ottla_group_coordinator
 from ottla_core.background import start_recurring
@@ -34,7 +35,9 @@ log = structlog.get_logger("group coordinator")
 
 def main() -> int:
     """Run a group coordinator until SIGTERM; returns the exit code."""
-    return run_cluster_process(PROGRAM, Role.GROUP_COORDINATOR, GroupCoordinatorConfig, run_group_coordinator)
+    return run_cluster_process(
+        PROGRAM, Role.GROUP_COORDINATOR, GroupCoordinatorConfig, run_group_coordinator, uvloop.new_event_loop
+    )
 
 
 async def run_group_coordinator(config: GroupCoordinatorConfig, stop: asyncio.Event) -> None:

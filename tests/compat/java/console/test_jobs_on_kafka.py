@@ -23,6 +23,8 @@ from tests.system.console.test_messages import (
     test_messages_of_transactions_are_shown_once_they_are_committed,
     test_records_of_internal_topics_are_told_in_words,
 )
+from tests.system.console.test_topic_consumers import test_groups_with_a_member_or_an_offset_are_consumers_of_a_topic
+from tests.system.console.test_topic_growth import test_the_growth_of_a_topic_is_told_as_it_goes_on
 from tests.system.console.test_topic_query import test_a_query_is_answered_as_table_chart_and_file
 from tests.system.console.test_topic_tail import (
     test_arriving_messages_are_filtered_and_only_the_newest_stay,
@@ -53,6 +55,7 @@ __all__ = [
     "test_arriving_messages_are_filtered_and_only_the_newest_stay",
     "test_brokers_are_emptied_and_evened_out_as_the_plan_said",
     "test_elections_that_were_not_shown_are_refused",
+    "test_groups_with_a_member_or_an_offset_are_consumers_of_a_topic",
     "test_hostile_messages_are_shown_as_what_they_are_and_do_nothing",
     "test_messages_appear_as_they_arrive_and_wait_while_it_is_paused",
     "test_messages_are_browsed_newest_first_and_from_an_offset_or_a_time",
@@ -60,6 +63,7 @@ __all__ = [
     "test_offsets_are_reset_as_the_plan_said",
     "test_preferred_leaders_are_elected_as_the_plan_said",
     "test_records_of_internal_topics_are_told_in_words",
+    "test_the_growth_of_a_topic_is_told_as_it_goes_on",
     "test_what_a_cluster_refuses_stands_beside_the_form",
     "test_what_changes_is_told",
 ]

@@ -2,8 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from ottla_broker.audit import audit_log as audit_log_module
 from ottla_broker.audit.audit_log import ACCESS_AGAIN_S, QUEUED_MAX, AuditLog
 from ottla_broker.audit.audit_records import (
     RESOURCES_MAX,
@@ -99,14 +103,59 @@ def test_a_record_says_who_did_what_with_which_result() -> None:
 
 def test_a_flood_of_denials_takes_no_room_from_what_administrators_do_and_is_told_of() -> None:
     sink = Collected()
-    audit = audit_log(sink, StandingClock(), per_second_max=3)
+    audit = audit_log(sink, StandingClock(), per_second_max=5)
     for _ in range(10):
         audit.note_denial(ANN, "CREATE", "TOPIC:t")
     audit.note_change(ANN, ["TOPIC:u"], AuditResult.DONE, {})
     records = written(audit, sink)
-    assert [record["kind"] for record in records] == ["denial"] * 3 + ["administration", "dropped"]
-    assert records[-1]["dropped"] == {"denial": 7}
-    assert audit.dropped()[AuditKind.DENIAL] == 7
+    assert [record["kind"] for record in records] == ["denial"] * 4 + ["administration", "dropped"]
+    assert records[-1]["dropped"] == {"denial": 6}
+    assert audit.dropped()[AuditKind.DENIAL] == 6
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (ANN, replace(ANN, principal="User:admin")),
+        (replace(ANN, principal="User:ANONYMOUS"), replace(ANN, principal="User:ANONYMOUS", address="10.0.0.1")),
+    ],
+    ids=["users", "addresses"],
+)
+def test_who_changes_something_of_its_own_all_the_time_leaves_room_for_others(one: Caller, other: Caller) -> None:
+    """As by deleting records of a topic of its own, while an administrator does what nobody shall know of."""
+    sink, clock = Collected(), StandingClock()
+    audit = audit_log(sink, clock, per_second_max=10)
+    for _ in range(100):
+        audit.note_change(one, ["TOPIC:own"], AuditResult.DONE, {})
+        clock.now_s += 0.001
+    audit.note_change(other, ["TOPIC:theirs"], AuditResult.DONE, {})
+    records = written(audit, sink)
+    assert [record["resources"] for record in records if "resources" in record].count(["TOPIC:own"]) == 8
+    assert ["TOPIC:theirs"] in [record.get("resources") for record in records]
+
+
+def test_how_much_each_has_taken_is_kept_of_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_log_module, "CLIENTS_KNOWN_MAX", 3)
+    audit = audit_log(Collected(), StandingClock())
+    for number in range(20):
+        audit.note_denial(replace(ANN, principal=f"User:{number}"), "CREATE", "TOPIC:t")
+        assert len(audit._rates_of_one) <= 3
+
+
+@pytest.mark.parametrize("result", [AuditResult.DENIED, AuditResult.FAILED])
+def test_a_flood_of_changes_that_come_to_nothing_takes_no_room_from_changes_that_were_made(
+    result: AuditResult,
+) -> None:
+    sink = Collected()
+    audit = audit_log(sink, StandingClock(), per_second_max=5)
+    for _ in range(10):
+        audit.note_change(ANN, ["TOPIC:t"], result, {"SOME_ERROR": 1}, in_vain=True)
+    audit.note_change(ANN, ["TOPIC:u"], AuditResult.DONE, {})
+    audit.note_change(ANN, ["TOPIC:v"], AuditResult.FAILED, {"SOME_ERROR": 1})
+    records = written(audit, sink)
+    assert [record.get("resources") for record in records] == [["TOPIC:u"], ["TOPIC:v"], *[["TOPIC:t"]] * 4, None]
+    assert records[-1]["dropped"] == {"administration": 6}
+    assert audit.written == {AuditKind.ADMINISTRATION: 6}
 
 
 def test_no_more_than_so_many_records_wait() -> None:
@@ -120,10 +169,10 @@ def test_no_more_than_so_many_records_wait() -> None:
 
 def test_more_records_come_as_time_passes() -> None:
     sink, clock = Collected(), StandingClock()
-    audit = audit_log(sink, clock, per_second_max=2)
-    for _ in range(3):
+    audit = audit_log(sink, clock, per_second_max=5)
+    for _ in range(5):
         audit.note_denial(ANN, "CREATE", "TOPIC:t")
-    clock.now_s += 0.5
+    clock.now_s += 0.25
     audit.note_denial(ANN, "CREATE", "TOPIC:t")
     assert audit.dropped()[AuditKind.DENIAL] == 1
 

@@ -22,21 +22,24 @@ DONE, DENIED, FAILED = ErrorCode.none, ErrorCode.topic_authorization_failed, Err
 
 class Log:
     result: AuditResult | None = None
+    in_vain = False
 
-    def note_change(self, _caller: Any, _resources: Any, result: AuditResult, _errors: Any) -> None:
-        self.result = result
+    def note_change(self, _caller: Any, _resources: Any, result: AuditResult, _errors: Any, *, in_vain: bool) -> None:
+        self.result, self.in_vain = result, in_vain
 
 
 @pytest.mark.parametrize(
-    ("codes", "result"),
+    ("codes", "result", "in_vain"),
     [
-        ([DONE, DONE, DONE], AuditResult.DONE),
-        ([DENIED, DENIED, DENIED], AuditResult.DENIED),
-        ([DONE, DENIED, DENIED], AuditResult.FAILED),
-        ([DENIED, DENIED, FAILED], AuditResult.FAILED),
+        ([DONE, DONE, DONE], AuditResult.DONE, False),
+        ([DENIED, DENIED, DENIED], AuditResult.DENIED, True),
+        ([DONE, DENIED, DENIED], AuditResult.FAILED, False),
+        ([DENIED, DENIED, FAILED], AuditResult.FAILED, True),
     ],
 )
-def test_a_change_is_denied_only_if_nothing_of_it_was_done(codes: list[ErrorCode], result: AuditResult) -> None:
+def test_a_change_is_denied_only_if_nothing_of_it_was_done(
+    codes: list[ErrorCode], result: AuditResult, in_vain: bool
+) -> None:
     """The two topics have three partitions, so there may be as many refusals as topics beside what was done."""
     partitions = [
         DeleteRecordsPartitionResult(partition_index=i32(0), low_watermark=i64(0), error_code=code) for code in codes
@@ -51,3 +54,4 @@ def test_a_change_is_denied_only_if_nothing_of_it_was_done(codes: list[ErrorCode
         cast(Any, log), cast(Any, None), ["TOPIC:mine", "TOPIC:other"], cast(Any, SimpleNamespace(answer=answer)), []
     )
     assert log.result is result
+    assert log.in_vain is in_vain

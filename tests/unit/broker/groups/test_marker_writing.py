@@ -14,6 +14,7 @@ from kio.schema.write_txn_markers.v1.request import WriteTxnMarkersRequest
 from ottla_broker.groups import marker_writing
 from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.groups.marker_writing import MarkerWriting
+from ottla_broker.groups.relay_session import RelaySession
 from ottla_broker.log.background import Background
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
@@ -107,6 +108,34 @@ def marker(
 async def settled() -> None:
     for _ in range(10):
         await asyncio.sleep(0)
+
+
+async def test_a_marker_that_waits_for_nothing_is_written_before_the_answer_behind_it_is_passed_on(
+    tmp_path: Path,
+) -> None:
+    leader = Leader(tmp_path)
+    alone = leader.partitions[0]
+    alone.apply(replace(STATE, replicas=(BROKER,), isr=(BROKER,)), leads=True)
+    session = RelaySession(
+        None,  # type: ignore[arg-type]  # no shard is written to
+        None,
+        lambda request: leader.writing.answer(request, leader.relay.ask_shard),
+    )
+    seen: list[tuple[int, int]] = []
+    session.ask(
+        TopicPartition(TRANSACTION_TOPIC, 0),
+        b"EndTxn",
+        "/10.0.0.1",
+        0,
+        lambda _: seen.append((leader.writing.written_count, alone.log.high_watermark)),
+    )
+    await session.outgoing.take()
+    markers = pb.MarkersWrite(markers=[marker(("flights", (0,)))])
+    frames = [pb.Frame(id=9, markers_write=markers), pb.Frame(id=1, group_response=pb.GroupResponse(frame=b"ended"))]
+    session.receive(pb.Frames(frames=frames))
+    assert seen == [(1, alone.log.log_end_offset)]
+    (answer,) = (await session.outgoing.take()).frames
+    assert [list(each.error_codes) for each in answer.markers_written.results] == [[NONE]]
 
 
 async def test_a_marker_counts_when_every_in_sync_replica_has_it(tmp_path: Path) -> None:

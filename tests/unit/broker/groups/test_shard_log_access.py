@@ -1,10 +1,13 @@
 """What coordinators may do to the logs of shards, over real logs; some of it through a real stream."""
 
 import asyncio
+import errno
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -284,6 +287,19 @@ async def test_a_read_outside_the_log_says_where_the_log_is(shard: Shard) -> Non
         answer = await shard.read(offset)
         assert code(answer) is ErrorCode.offset_out_of_range
         assert (answer.log_start_offset, answer.high_watermark) == (2, 3)
+
+
+@pytest.mark.parametrize("in_thread_from_bytes", [0, 1 << 30])
+async def test_a_shard_whose_log_cannot_be_read_gets_another_leader(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch, in_thread_from_bytes: int
+) -> None:
+    await shard.append(empty_batch(of_owner(0, 0)))
+    await shard.read(0)
+    monkeypatch.setattr(shard_log_access, "READ_IN_THREAD_BYTES_MIN", in_thread_from_bytes)
+    refused = OSError(errno.EIO, os.strerror(errno.EIO))
+    with patch.object(os, "pread", side_effect=refused):
+        assert code(await shard.read(0)) is ErrorCode.kafka_storage_error
+    assert "a read failed" in str(shard.log.failure)
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from ottla_broker.links.linked_leading import append_from_source, cut_to_source
+from ottla_broker.log.files.leader_epoch_checkpoint import write_leader_epochs
 from ottla_broker.log.producers.producer_snapshot import snapshot_path
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
@@ -265,13 +266,14 @@ def test_a_start_tells_by_the_snapshot_or_by_the_batches_that_producers_are_of_a
 def test_a_promoted_leader_forgets_them_although_retention_has_emptied_its_log(
     make: Callable[..., Partition],
 ) -> None:
-    """Which knows no leader epoch any more after a crash."""
+    """Also one that knows no leader epoch any more, as after a crash of an earlier version."""
     former = make()
     take(former, copied(b"a", producer=PRODUCER))
     former.log.high_watermark = 1
     former.log.update_config(TopicConfig(retention_ms=1000))
     former.log.enforce_retention(NOW_MS + 2000)
     former.log.flush()
+    write_leader_epochs(former.log.directory, [])
     partition = make(was_clean=False)
     assert (partition.log.log_end_offset, partition.log.leader_epochs.latest) == (1, -1)
     assert partition.log.producers.get(PRODUCER[0]) is not None

@@ -5,10 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+from uuid import UUID
 
 import pytest
+from kio.schema.errors import ErrorCode
 
 from ottla_broker.links.linked_leading import append_from_source
+from ottla_broker.links.linked_partition import LinkedPartition, Next, SourceRange
 from ottla_broker.log.appends.append_validation import AppendOrigin
 from ottla_broker.log.files.leader_epoch_checkpoint import EpochEntry
 from ottla_broker.log.partition.partition_log import PartitionLog
@@ -20,7 +23,9 @@ from ottla_broker.replication.following import append_from_leader
 from ottla_core.cluster.state.model import PartitionState
 from ottla_core.errors import KafkaStorageError, PolicyViolation, TransactionCoordinatorFenced
 from ottla_core.promotion import PROMOTION_LEAP
+from ottla_core.topic_config import TopicConfig
 from ottla_core.wire.control_records import PROMOTION_MARKER, TransactionMarker, marker_batch
+from ottla_core.wire.replica_fetch_response import PartitionFetched
 from tests.support.broker.linked_states import LINK, LINKED
 from tests.support.broker.partition_logs import NOW_MS, PARTITION, batch_of, open_log, read_batches
 
@@ -45,13 +50,13 @@ def make(tmp_path: Path) -> Make:
     return partition
 
 
-def data(*values: bytes, base: int, producer_id: int = P, sequence: int = 0) -> bytes:
-    producer = (producer_id, 3, sequence)
+def data(*values: bytes, base: int, producer_id: int = P, sequence: int = 0, epoch: int = 3) -> bytes:
+    producer = (producer_id, epoch, sequence)
     return batch_of(*values, base_offset=base, leader_epoch=3, producer=producer, is_transactional=True)
 
 
-def end(base: int, *, commit: bool, producer_id: int = P) -> bytes:
-    marker = TransactionMarker(producer_id=producer_id, producer_epoch=3, is_commit=commit, coordinator_epoch=7)
+def end(base: int, *, commit: bool, producer_id: int = P, epoch: int = 3) -> bytes:
+    marker = TransactionMarker(producer_id=producer_id, producer_epoch=epoch, is_commit=commit, coordinator_epoch=7)
     return marker_batch(marker, NOW_MS, base_offset=base, leader_epoch=3)
 
 
@@ -97,6 +102,28 @@ def seen(log: PartitionLog) -> dict[str, Any]:
     }
 
 
+def test_what_is_left_open_is_aborted_although_retention_has_emptied_the_log_and_the_broker_has_crashed(
+    make: Make,
+) -> None:
+    former = make()
+    take(former, data(b"a", b"b", base=0))
+    former.log.high_watermark = 2
+    former.log.update_config(TopicConfig(retention_ms=1000))
+    assert former.log.enforce_retention(NOW_MS + 2000)
+    former.log.flush()
+    leader = make(was_clean=False)
+    assert leader.log.has_open_transactions
+    leader.apply(PROMOTED, leads=True)
+    assert not leader.log.has_open_transactions
+    assert raw(leader.log) == abort_markers(leader.log, base=2)
+
+
+def abort_markers(log: PartitionLog, *, base: int) -> bytes:
+    """The marker of a promotion for P."""
+    marker = TransactionMarker(producer_id=P, producer_epoch=3, is_commit=False, coordinator_epoch=PROMOTION_MARKER)
+    return marker_batch(marker, NOW_MS, base_offset=base, leader_epoch=log.leader_epochs.latest)
+
+
 def test_a_linked_log_decides_what_its_source_has_decided(make: Make) -> None:
     leader = make()
     take(leader, ABORTED_AND_OPEN)
@@ -133,6 +160,21 @@ def test_a_promotion_aborts_what_is_open_before_anything_else_is_written(make: M
     replicate(leader)
     assert leader.last_stable_offset == 9
     assert leader.log.aborted_transactions(0, 9) == [(P, 0), (Q, 4), (P, 6)]
+
+
+@pytest.mark.parametrize("leads_at_first", [True, False])
+def test_a_promotion_aborts_what_is_open_also_where_its_records_have_all_been_deleted(
+    make: Make, leads_at_first: bool
+) -> None:
+    """The former epoch ends then where the log begins, and is known no more."""
+    partition = make() if leads_at_first else make(replace(LINKED, leader=2), leads=False)
+    partition.log.append_as_follower(ABORTED_AND_OPEN, now_ms=NOW_MS)
+    partition.set_high_watermark(7)
+    partition.log.delete_records_before(7)
+    partition.apply(PROMOTED if leads_at_first else replace(PROMOTED, leader=2), leads=leads_at_first)
+    partition.apply(ELECTED, leads=True)
+    partition.append(batch_of(b"x", producer=(P, 0, 0)), now_ms=NOW_MS, all_in_sync=True)
+    assert seen(partition.log) == {"stable": 10, "aborted": [(P, 0), (Q, 4), (P, 6)], "known": {P}}
 
 
 def test_another_leader_epoch_or_a_second_look_writes_no_more_markers(make: Make) -> None:
@@ -223,6 +265,55 @@ def test_an_own_transaction_after_a_promotion_outlives_an_election(make: Make) -
     leader.apply(ELECTED, leads=True)
     replicate(leader)
     assert (leader.log.log_end_offset, leader.last_stable_offset) == (10, 9), "it is open"
+
+
+def resumed_at(partition: Partition, offset: int) -> LinkedPartition:
+    """Return the partition as its link has it, which has found that the source begins there."""
+    linked = LinkedPartition(partition, link=LINK, source_topic="t", source_topic_id=UUID(int=71), now_ms=NOW_MS)
+    assert linked.resume_within(SourceRange(offset, offset + 20, 3, offset), NOW_MS) is None
+    assert linked.fetch_position().offset == offset
+    return linked
+
+
+def answered(linked: LinkedPartition, records: bytes, end_offset: int) -> None:
+    fetched = PartitionFetched(linked.topic_id, 0, ErrorCode.none, 20, 0, memoryview(records), None)
+    assert linked.take(fetched, log_end_offset=end_offset, now_ms=NOW_MS) is Next.GO_ON
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+def test_what_is_open_before_a_gap_is_not_committed_with_the_next_transaction_of_its_producer(
+    make: Make, tmp_path: Path, restarts: bool
+) -> None:
+    """Its own end was in the gap, and may have been an abort."""
+    leader, follower = make(), make(replace(LINKED, leader=2), name="follower", leads=False)
+    for each in (leader, follower):
+        each.log.append_as_follower(ABORTED_AND_OPEN, now_ms=NOW_MS)
+    follows = data(b"f", base=12, epoch=4) + end(13, commit=True, epoch=5)
+    answered(resumed_at(leader, 11), follows, 7)
+    follow(follower, raw(leader.log, 7), 5)
+    expected = {"stable": 14, "aborted": [(P, 0), (Q, 4), (P, 6)], "known": {P}}
+    for log in (leader.log, follower.log):
+        assert seen(log) == expected
+        log.close()
+    if restarts:
+        for name in ("log", "follower"):
+            assert seen(open_log(tmp_path / name)) == expected
+
+
+def test_a_gap_has_room_for_as_many_ends_as_it_has_offsets(make: Make) -> None:
+    leader = make()
+    take(leader, ABORTED_AND_OPEN)
+    answered(resumed_at(leader, 8), data(b"f", base=8, sequence=4), 7)
+    assert seen(leader.log) == {"stable": 6, "aborted": [(P, 0), (Q, 4)], "known": {P}}
+
+
+def test_where_a_source_has_deleted_nothing_what_is_open_goes_on(make: Make) -> None:
+    """As behind records that compaction has removed."""
+    leader = make()
+    take(leader, ABORTED_AND_OPEN)
+    linked = LinkedPartition(leader, link=LINK, source_topic="t", source_topic_id=UUID(int=71), now_ms=NOW_MS)
+    answered(linked, end(11, commit=True) + end(12, commit=True, producer_id=Q), 7)
+    assert seen(leader.log) == {"stable": 13, "aborted": [(P, 0)], "known": {P, Q}}
 
 
 def test_a_truncation_takes_a_marker_back_and_its_abort_along(make: Make) -> None:

@@ -61,6 +61,19 @@ async def test_of_two_keys_for_a_partition_the_later_counts_and_the_other_goes_w
     assert list(topic.entries) == [b'["c",{"b":2,"a":1}]']
 
 
+async def test_of_two_keys_for_a_partition_the_later_written_counts_in_whatever_order_they_are_read() -> None:
+    topic = MemoryTopic()
+    store = await store_on(topic)
+    older, newer = b'["c",{"a":1,"b":2}]', b'["c",{"b":2,"a":1}]'
+    topic.append(Write(newer, b'{"offset":2}'), timestamp_ms=2_000)
+    topic.append(Write(older, b'{"offset":1}'), timestamp_ms=1_000)
+    partition = {"a": 1, "b": 2}
+    assert await store.read("c", [partition]) == [{"offset": 2}]
+    assert await store.keys("c", [partition]) == [[newer, older]]
+    topic.append(Write(older, b'{"offset":3}'), timestamp_ms=3_000)
+    assert await store.read("c", [partition]) == [{"offset": 3}]
+
+
 async def test_garbage_in_the_log_is_passed_over() -> None:
     topic = MemoryTopic()
     store = await store_on(topic)

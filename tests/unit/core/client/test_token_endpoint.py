@@ -127,3 +127,13 @@ def test_only_an_endpoint_that_is_trusted_is_told_the_secret(tmp_path: Path):
 def test_what_cannot_be_used_is_named(settings: dict[str, str], said: str):
     with pytest.raises(ConfigurationError, match=said):
         TokenEndpoint.of(settings)
+
+
+@pytest.mark.parametrize("address", ["me:hunter2@127.0.0.1:1", "hunter2@127.0.0.1", "me:hunter2@127.0.0.1"])
+def test_an_address_with_a_login_is_refused_without_telling_it(address: str):
+    """It would not be sent, and errors that name the address stand in logs and in answers of workers."""
+    with pytest.raises(
+        ConfigurationError, match=f"{OAUTH}.token.endpoint.url: .*127.0.0.1.*client.secret"
+    ) as refused:
+        tokens(f"http://{address}/token")
+    assert "hunter2" not in str(refused.value)

@@ -53,6 +53,16 @@ def test_a_request_that_comes_again_is_not_believed(signer):
     assert known(signer, headers_of(signer, nonce="8" * 32), seen=seen) is not None
 
 
+@SIGNERS
+def test_a_request_that_was_recorded_before_a_restart_is_not_believed_after_it(signer):
+    headers = headers_of(signer)
+    assert known(signer, headers, seen=SeenNonces()) is not None
+    restarted = SeenNonces(since_ms=NOW_MS + 1000)
+    assert known(signer, headers, seen=restarted, now_ms=NOW_MS + 2000) is None
+    fresh = headers_of(signer, nonce="8" * 32, now_ms=NOW_MS + 1500)
+    assert known(signer, fresh, seen=restarted, now_ms=NOW_MS + 2000) is not None
+
+
 def test_what_was_forgotten_for_want_of_room_is_not_believed_either():
     seen = SeenNonces(count_max=2)
     for number in range(3):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla_core.clock import SystemClock
+from ottla_core.errors import ConfigurationError
 from ottla_core.tokens.key_source import RETRY_SECONDS, BearerTokens
 from ottla_core.tokens.token_claims import BearerSettings, ClaimRules
 from tests.support.servers.issuer import Issuer
@@ -147,3 +148,21 @@ def test_many_at_once_read_the_keys_once(keys: Keys, monkeypatch: pytest.MonkeyP
         assert reads == 1
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://ann:hunter2@login.example.com/keys",
+        "https://ann:hunter2@login.example.com:8443/keys",
+        "http://hunter2@login.example.com/keys",
+    ],
+)
+def test_an_address_with_a_login_is_refused_and_not_told(url: str) -> None:
+    """It would not be sent, and would stand in the log, and in what describes the broker's settings."""
+    settings = BearerSettings(jwks_url=url, authorities="", refresh_ms=60_000, rules=RULES)
+    with pytest.raises(ConfigurationError) as refused:
+        BearerTokens(settings, SystemClock())
+    assert "login.example.com" in str(refused.value)
+    assert "hunter2" not in str(refused.value)
+    assert "ann" not in str(refused.value)

@@ -70,6 +70,26 @@ async def completes(
     await eventually_async(lambda: broker.states(id_)[-1:] == [state], f"{id_} is {state}", within_s=within_s)
 
 
+async def test_markers_leave_before_the_producer_is_told_that_the_end_is_decided(broker: MarkingBroker) -> None:
+    identity = await begin(broker, P0)
+    broker.arrived.clear()
+    assert await broker.end("t", identity) == "none"
+    assert broker.arrived == ["log_append", "markers_write", "group_response"]
+
+
+async def test_that_a_transaction_is_complete_is_stored_with_what_the_producer_asks_next(
+    broker: MarkingBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard_runtime, "LINGER_S", 3600)
+    identity = await begin(broker, P0)
+    assert await broker.end("t", identity) == "none"
+    await eventually_async(lambda: bool(broker.partitions.markers[P0]), "the marker is written")
+    append_count = broker.append_count
+    assert await broker.add("t", Identity(7, 1), P1) == "none"
+    assert broker.append_count == append_count + 1
+    assert broker.states("t")[-3:] == ["PrepareCommit", "CompleteCommit", "Ongoing"]
+
+
 async def test_every_partition_gets_its_marker_and_the_transaction_is_complete(broker: MarkingBroker) -> None:
     identity = await begin(broker, P0, P1, Q0)
     assert await broker.end("t", identity) == "none"

@@ -94,6 +94,27 @@ def test_many_partitions_that_are_added(what: str, count: int) -> None:
     assert by_hand == expected
 
 
+@given(st.sampled_from([0, 1, 2, 3]), st.dictionaries(st.text(max_size=130), partitions, max_size=3))
+def test_partitions_that_clients_add(version: int, topics: dict[str, list[tuple[int, ErrorCode]]]) -> None:
+    response = load_response_schema(ADD_PARTITIONS_TO_TXN, version)
+    topic = item_type(response, "results_by_topic_v3_and_below")
+    partition = item_type(topic, "results_by_partition")
+    results = tuple(
+        message_of(
+            topic,
+            name=name,
+            results_by_partition=tuple(
+                message_of(partition, partition_index=index, partition_error_code=code) for index, code in codes
+            ),
+        )
+        for name, codes in topics.items()
+    )
+    by_hand, expected = written(
+        ADD_PARTITIONS_TO_TXN, version, message_of(response, results_by_topic_v3_and_below=results)
+    )
+    assert by_hand == expected
+
+
 def added_response(added: dict[str, dict[str, list[tuple[int, ErrorCode]]]]) -> Any:
     response = load_response_schema(ADD_PARTITIONS_TO_TXN, 5)
     result = item_type(response, "results_by_transaction")

@@ -1,10 +1,16 @@
 """Where to begin again when the target has lost what it had."""
 
+from typing import Any, Literal
 from uuid import UUID
 
 import pytest
 
-from ottla_mirror.copy.partition_start import PartitionStart, cut_of, session_start, source_offset_of
+from ottla_mirror.copy import partition_start
+from ottla_mirror.copy.copy_settings import CopySettings
+from ottla_mirror.copy.log_offsets import EARLIEST, LATEST
+from ottla_mirror.copy.partition_start import PartitionStart, StartOffsets, cut_of, session_start, source_offset_of
+from ottla_mirror.copy.partition_work import PartitionWork
+from ottla_mirror.model import SourcePartition
 from ottla_mirror.offsets.offset_map import OffsetMap
 from ottla_mirror.offsets.stored_copy import Session, SessionName, StoredCopy
 
@@ -62,3 +68,26 @@ def test_a_new_session_begins_where_it_is_asked_for_or_where_the_target_has_lost
     assert session_start(copied, of_another, None) is None
     assert session_start(copied, of_another, 30) == 30
     assert session_start(copied, PartitionStart(), None) is None
+
+
+@pytest.mark.parametrize(("start", "expected"), [("earliest", [10, 10, 10]), ("latest", [90, 90, 10])])
+async def test_only_partitions_that_were_there_when_the_flow_began_begin_at_their_end(
+    monkeypatch: pytest.MonkeyPatch, start: Literal["earliest", "latest"], expected: list[int]
+) -> None:
+    """What was written to an added partition before anybody could look is copied whatever the settings say."""
+
+    async def list_offsets(_cluster: object, leaders: dict[tuple[str, int], int], timestamp: int) -> dict[Any, int]:
+        return dict.fromkeys(leaders, {EARLIEST: 10, LATEST: 90}[timestamp])
+
+    monkeypatch.setattr(partition_start, "list_offsets", list_offsets)
+    works = [
+        PartitionWork(SourcePartition(topic="t", topic_id=UUID(int=1), partition=number), "A.t", 0.0)
+        for number in range(3)
+    ]
+    source: Any = type("View", (), {"cluster": None})()
+    target: Any = type("View", (), {"cluster": None})()
+    settings = CopySettings(start=start, is_added=lambda partition: partition.partition >= 2)
+    found = await StartOffsets(source, target, settings).starts(
+        dict.fromkeys(works, PartitionStart()), {}, dict.fromkeys(works, 0), {}
+    )
+    assert [found[work] for work in works] == expected

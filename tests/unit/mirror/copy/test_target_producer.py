@@ -83,6 +83,9 @@ class Broker:
 
     is_usable = True
 
+    def close(self) -> None:
+        pass
+
     def __init__(self) -> None:
         self.sent = 0
         self.sizes: list[int] = []
@@ -233,3 +236,25 @@ async def test_a_lost_connection_leads_to_another_attempt():
     producer.add(work)
     producer.kick()
     assert broker.unanswered == 1, "the first goes alone again"
+
+
+async def test_a_connection_that_fails_unexpectedly_is_opened_again():
+    class FailingOnce(Broker):
+        attempts = 0
+
+        async def open_pipelined(self, broker_id: int) -> Broker:
+            self.attempts += 1
+            if self.attempts == 1:
+                raise RuntimeError("a bug")
+            return self
+
+    broker = FailingOnce()
+    work, _ = partition_of(0, 0)
+    producer = TargetProducer(cast("AsyncCluster", broker), 1, CopySettings(backoff_s_min=0.001), Owner())
+    producer.add(work)
+    producer.kick()
+    async with asyncio.timeout(10):
+        while not broker.sent:
+            await asyncio.sleep(0)
+    broker.lose()
+    producer.close()

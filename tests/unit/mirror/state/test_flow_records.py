@@ -70,3 +70,12 @@ def test_a_record_of_another_kind_is_refused(key, value):
 
 def test_kinds_of_later_versions_are_passed_over():
     FlowState().apply(b'["later", "A->B"]', b"{}")
+
+
+def test_with_how_many_partitions_a_flow_has_begun_is_known_where_it_was_noted():
+    state = after(topic_record("A->B", "A.orders", "orders", 3), topic_record("A->B", "A.old", "old"))
+    assert (state.began_with("A->B", "A.orders"), state.began_with("A->B", "A.old")) == (3, None)
+    assert state.began_with("C->B", "A.orders") is None
+    gone = topic_record("A->B", "A.orders", None)
+    state.apply(gone.key, gone.value)
+    assert state.began_with("A->B", "A.orders") is None

@@ -117,6 +117,23 @@ async def test_a_topic_is_noted_before_it_is_made():
     assert plan.copied["orders"].partitions == 3
 
 
+async def test_a_topic_is_waited_for_of_which_the_target_does_not_show_the_new_partitions_yet():
+    bench = Bench(source={"orders": 3}, target={"A_orders": 1}, existing_topics="adopt")
+    await bench.store.write([topic_record("A->B", "A.orders", "orders", 1)])
+    extend, asked_for = bench.target.extend, []
+
+    async def extend_later(topic: str, partitions: int) -> None:
+        asked_for.append((topic, partitions))
+
+    bench.target.extend = extend_later
+    plan = await bench.keeper.look()
+    assert plan.copied["orders"].partitions == 1
+    assert plan.waiting == {"orders": "A.orders is given more partitions"}
+    await extend(*asked_for[0])
+    plan = await bench.keeper.look()
+    assert (plan.copied["orders"].partitions, plan.waiting) == (3, {})
+
+
 async def test_a_worker_that_does_not_lead_any_more_changes_nothing():
     bench = Bench(source={"orders": 3})
     bench.leads = False
@@ -152,6 +169,29 @@ async def test_an_adopted_topic_is_noted():
     bench = Bench(source={"orders": 1}, target={"A_orders": 1}, existing_topics="adopt")
     await bench.keeper.look()
     assert bench.store.state.made_by("A->B") == {"A.orders": "orders"}
+
+
+@pytest.mark.parametrize("target", [{}, {"A_orders": 3}, {"A_orders": 1}])
+async def test_partitions_that_are_added_later_are_not_among_those_that_the_flow_has_begun_with(target):
+    bench = Bench(source={"orders": 3}, target=target, existing_topics="adopt")
+    await bench.keeper.look()
+    assert bench.store.state.began_with("A->B", "A.orders") == 3
+    bench.source.partitions["orders"] = 5
+    await bench.keeper.look()
+    assert bench.target.partitions["A.orders"] == 5
+    assert bench.store.state.began_with("A->B", "A.orders") == 3
+    del bench.target.partitions["A.orders"]
+    await bench.keeper.look()
+    assert bench.target.partitions["A.orders"] == 5
+    assert bench.store.state.began_with("A->B", "A.orders") == 3, "the copy was made anew, the flow was not"
+
+
+async def test_a_topic_that_a_former_release_has_noted_counts_its_partitions_from_now_on():
+    bench = Bench(source={"orders": 2}, target={"A_orders": 2})
+    former = topic_record("A->B", "A.orders", "orders")
+    bench.store.state.apply(former.key, former.value)
+    await bench.keeper.look()
+    assert bench.store.state.began_with("A->B", "A.orders") == 2
 
 
 async def deletions(bench: Bench, looks: int) -> list[str]:

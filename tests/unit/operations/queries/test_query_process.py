@@ -2,6 +2,9 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ import pytest
 from ottla_operations.errors import OperationError
 from ottla_operations.queries import query_process as module
 from ottla_operations.queries.query_answer import Answer, BadSql, record_row
-from ottla_operations.queries.query_process import QueryProcess, check_sql, query_process
+from ottla_operations.queries.query_process import QueryProcess, check_sql, prepare, query_process
 from ottla_operations.queries.sandbox import SETTINGS, Problem, check
 from ottla_operations.records.record_line import Record
 
@@ -151,6 +154,12 @@ def test_the_process_has_nothing_of_ours_in_its_environment(monkeypatch: pytest.
         assert b"secret" not in environment
 
 
+def test_large_values_are_taken_apart_in_the_memory_that_there_is() -> None:
+    values = [{"n": number, "note": "x" * 1_000_000} for number in range(50)] + [{"n": -1}] * 1_000
+    answer = answer_of("SELECT count(*), sum(n)::BIGINT, max(length(note)) FROM records", values)
+    assert answer.rows == [[1_050, 225, 1_000_000]]
+
+
 def test_rows_of_a_huge_join_are_bounded() -> None:
     values = [{"n": number} for number in range(5_000)]
     answer = answer_of("SELECT a.n, b.n FROM records a, records b, records c", values, rows_max=1_000)
@@ -206,6 +215,43 @@ def test_the_process_ends_with_the_block_that_it_was_lent_to() -> None:
         os.kill(pid, 0)
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_a_process_that_was_prepared_is_used_once() -> None:
+    others = children()
+    prepare()
+    prepare()
+    (ready,) = children() - others
+    with query_process() as process:
+        assert process.pid == ready
+        write(process, [{"a": 1}])
+        assert process.ask("SELECT a FROM records", "flights", 1, within_s=PATIENT_S).rows == [[1]]
+    assert ready not in children()
+    with query_process() as process:
+        assert process.pid != ready
+
+
+def test_a_process_that_was_prepared_and_has_died_is_not_used() -> None:
+    others = children()
+    prepare()
+    (ready,) = children() - others
+    os.kill(ready, signal.SIGKILL)
+    os.waitid(os.P_PID, ready, os.WEXITED | os.WNOWAIT)
+    assert answer_of("SELECT 1").rows == [[1]]
+
+
+@pytest.mark.parametrize(("before", "code"), [("sandbox.UNASKED_S = 1", -signal.SIGALRM), ("os.close(asker)", 0)])
+def test_a_process_that_nobody_asks_ends_by_itself(before: str, code: int) -> None:
+    program = (
+        "import os\nfrom ottla_operations.queries import sandbox\nheard, asker = os.pipe()\nos.dup2(heard, 0)\n"
+        f"{before}\nraise SystemExit(sandbox.main())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], timeout=PATIENT_S, check=False)
+    assert done.returncode == code
+
+
+def children() -> set[int]:
+    return {int(each) for each in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
 
 
 def test_a_process_that_cannot_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import pytest
 from ottla_operations.records.reading_plan import (
     BEHIND_MAX,
     RESUMED_BEFORE_END,
+    block_for,
     clamped,
     next_spans,
     picked,
@@ -34,6 +35,13 @@ def test_a_block_lies_before_the_place_or_behind_it_and_is_none_at_the_limit() -
     assert next_spans({0: 20, 1: 2, 2: 3}, logs, 4, newest_first=True) == {0: (16, 20), 1: (0, 2)}
     assert next_spans({0: 18, 1: 0, 2: 3}, logs, 4, newest_first=False) == {0: (18, 20), 1: (0, 4)}
     assert remaining({0: 20, 1: 2, 2: 3}, logs, newest_first=True) == 12
+
+
+def test_a_block_is_as_large_as_what_is_missing_however_few_offsets_have_records() -> None:
+    assert block_for(500, 1.0, 6) == 84
+    assert block_for(500, 0.1, 1) == 5_000
+    assert block_for(1, 1.0, 6) == 1
+    assert block_for(10, 0.0, 1) > 1_000_000
 
 
 def test_records_are_merged_by_time_and_stay_in_the_order_of_their_partition() -> None:

@@ -1,5 +1,6 @@
 """Files that grow, rotate, are emptied, replaced, removed; and tasks that are restarted meanwhile."""
 
+import gzip
 import os
 import time
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ import pytest
 from ottla_file import FileSource
 from ottla_sdk import FatalError
 from ottla_sdk.conformance import MemoryOffsets, SourceRun
+from tests.support.eventually import eventually
 
 _POLLS_MAX = 40
 
@@ -222,6 +224,31 @@ def test_files_are_removed_once_their_records_are_committed(tmp_path: Path) -> N
         assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
         run.commit()
         assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_cannot_be_read_are_left_where_they_are(tmp_path: Path) -> None:
+    rows = "number\n" + "".join(f"{number}\n" for number in range(20_000))
+    damaged = bytearray(gzip.compress(rows.encode(), mtime=0))
+    damaged[len(damaged) // 2] ^= 0xFF
+    (tmp_path / "damaged.csv.gz").write_bytes(damaged)
+    (tmp_path / "header.csv").write_text("number,number\n1,2\n")
+    deleting = settings(tmp_path, file_format="csv", file_follow="false", file_done="delete", file_errors="skip")
+    with SourceRun(FileSource, deleting) as run:
+
+        def skipped() -> bool:
+            run.poll()
+            run.commit()
+            return run.tasks[0].context.metrics.values.get("files_skipped") == 2
+
+        eventually(skipped, "both are skipped")
+        run.poll()
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["damaged.csv.gz", "header.csv"]
+        (tmp_path / "header.csv").write_text("number\n7\n")  # it was being put there
+        before = len(run.all_records)
+        run.read(before + 1)
+        run.commit()
+        run.poll()
+        assert [path.name for path in tmp_path.iterdir()] == ["damaged.csv.gz"]
 
 
 def test_files_are_moved_once_their_records_are_committed_also_in_an_earlier_run(tmp_path: Path) -> None:

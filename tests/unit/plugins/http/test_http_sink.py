@@ -361,6 +361,24 @@ def test_a_topic_created_anew_while_the_service_is_away_loses_no_record(service:
     assert [each.json["anew"] for each in service.requests if "anew" in each.json] == [0, 1]
 
 
+def test_a_topic_created_anew_while_a_task_gets_another_partition_of_it_loses_no_record(service: HttpService):
+    former = numbers(6, partitions=1)
+    anew = [each.replaced(value={"anew": each.offset}) for each in former[:2]]
+    place, other = former[0].origin, TopicPartition(former[0].origin.topic, 1)
+    run = sink(service, former)
+    run.context.topic_ids = {place.topic: "former"}
+    with run:
+        write(run)
+        run.context.topic_ids = {place.topic: "anew"}
+        run.task._topics._asked_s.clear()  # it was asked for long ago
+        run.context.assign([place, other])
+        run.task.open([other])  # as cooperative rebalances give it what comes in addition
+        run.put(anew)  # the runtime finds out by itself, too
+        assert run.task.pre_commit({place: 2}) == {place: 2}
+        run.crash()
+    assert [each.json["anew"] for each in service.requests if "anew" in each.json] == [0, 1]
+
+
 def test_a_broker_that_has_not_heard_of_a_new_topic_costs_no_record(service: HttpService):
     records = numbers(6, partitions=1)
     place = records[0].origin

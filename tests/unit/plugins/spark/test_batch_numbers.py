@@ -48,9 +48,30 @@ def test_what_may_be_written_or_not_is_refused(last: int | None, number: int, si
     assert said in str(raised.value)
 
 
-def test_a_number_is_read_as_it_was_written() -> None:
-    batch = WrittenBatch(17, 336_776)
-    assert batch.to_value() == b'{"version": 1, "batch": 17, "records": 336776}'
+@pytest.mark.parametrize(("written", "planned"), [("", ""), ("", "5f3a"), ("5f3a", ""), ("5f3a", "5f3a")], ids=str)
+def test_a_batch_of_the_same_offsets_or_of_unknown_ones_is_the_one_that_was_written(
+    written: str, planned: str
+) -> None:
+    last = WrittenBatch(17, 10, written)
+    assert next_step(last, 17, since=0, place="topic 'numbers'", offsets=planned) is Step.SKIP
+    assert next_step(last, 18, since=0, place="topic 'numbers'", offsets="0000") is Step.WRITE
+
+
+def test_another_batch_of_the_same_number_is_not_taken_for_the_one_that_was_written() -> None:
+    with pytest.raises(NumbersUnusable, match="a batch of this number is written, but of other offsets"):
+        next_step(WrittenBatch(17, 10, "5f3a"), 17, since=0, place="topic 'numbers'", offsets="77b1")
+
+
+@pytest.mark.parametrize(
+    ("offsets", "value"),
+    [
+        ("", b'{"version": 1, "batch": 17, "records": 336776}'),
+        ("5f3a", b'{"version": 1, "batch": 17, "records": 336776, "offsets": "5f3a"}'),
+    ],
+)
+def test_a_number_is_read_as_it_was_written(offsets: str, value: bytes) -> None:
+    batch = WrittenBatch(17, 336_776, offsets)
+    assert batch.to_value() == value
     assert WrittenBatch.from_value(batch.to_value(), "topic 'numbers'") == batch
 
 

@@ -8,7 +8,14 @@ import pytest
 
 from ottla_sdk import FatalError
 from ottla_spark.formats.format import Format
-from ottla_spark.job.checkpoint import LocalFolder, continued_record, folder_at, local_path, next_batch
+from ottla_spark.job.checkpoint import (
+    LocalFolder,
+    continued_record,
+    folder_at,
+    local_path,
+    next_batch,
+    offsets_digest,
+)
 from ottla_spark.job.checkpoint_record import FILE_NAME, CheckpointRecord, ForeignCheckpoint
 from ottla_spark.job.plan import FormatRead, FormatWrite, JobPlan, Output, Table, TopicRead, TopicWrite
 from ottla_spark.job.query_text import SqlQuery
@@ -192,3 +199,13 @@ def test_a_query_goes_on_with_the_batch_that_was_not_finished(
             (folder / str(number)).write_text("")
     assert next_batch(LocalFolder(tmp_path), "delays") == expected
     assert next_batch(LocalFolder(tmp_path), "another") == 0
+
+
+def test_batches_are_told_by_the_offsets_that_spark_has_noted(tmp_path: Path) -> None:
+    log, folder = tmp_path / "delays" / "offsets", LocalFolder(tmp_path)
+    log.mkdir(parents=True)
+    for number, text in ((7, "v1\n{}\n5"), (8, "v1\n{}\n9"), (9, "v1\n{}\n5")):
+        (log / str(number)).write_text(text)
+    seventh, eighth, like_seventh = (offsets_digest(folder, "delays", number) for number in (7, 8, 9))
+    assert seventh == like_seventh != eighth
+    assert offsets_digest(folder, "delays", 10) == ""

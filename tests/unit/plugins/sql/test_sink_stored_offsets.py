@@ -239,6 +239,39 @@ def test_all_partitions_of_a_topic_that_is_created_anew_begin_anew_also_without_
     assert database.rows("SELECT id FROM t") == [(1,), (2,), (3,)]
 
 
+def test_a_topic_that_is_created_anew_while_a_task_gets_another_partition_of_it_loses_no_record(database):
+    other = TopicPartition("t", 1)
+    with fed_sink(database.url, **SETTINGS) as sink:
+        sink.context.topic_ids = {"t": "first"}
+        sink.open(PARTITION)
+        sink.put({"id": 1}, {"id": 2}, {"id": 3})
+        sink.context.topic_ids = {"t": "second"}
+        sink.context.assign([PARTITION, other])
+        sink.task.open([other])  # as cooperative rebalances give it what comes in addition
+        anew = fed_anew(sink, [{"id": number} for number in range(4, 8)])
+        sink.task.put(anew[sink.context.seeks.get(PARTITION, 3) :])  # 3: where the consumer happens to be
+        sink.task.put(anew)  # the runtime finds out, too
+        assert sink.task.pre_commit({PARTITION: 4}) == {PARTITION: 4}
+    assert database.rows("SELECT id FROM t") == [(number,) for number in range(1, 8)]
+
+
+def test_a_topic_that_is_created_anew_while_the_database_fails_loses_no_record(database):
+    with fed_sink(database.url, **SETTINGS) as sink:
+        sink.context.topic_ids = {"t": "first"}
+        sink.open(PARTITION)
+        sink.put({"id": 1})
+        repeated = [sink.record({"id": 2}), sink.record({"id": 3})]
+        with closing(sqlite3.connect(database.path, isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            with pytest.raises(RetriableError, match="locked"):
+                sink.task.put(repeated)
+        sink.context.topic_ids = {"t": "second"}
+        sink.task.put(repeated)  # as the runtime repeats what failed
+        sink.task.put(fed_anew(sink, [{"id": 4}, {"id": 5}]))
+        assert sink.task.pre_commit({PARTITION: 2}) == {PARTITION: 2}
+    assert database.rows("SELECT id FROM t WHERE id > 3") == [(4,), (5,)]
+
+
 def test_a_task_that_knows_only_the_former_topic_writes_nothing_any_more(database):
     with fed_sink(database.url, **SETTINGS) as old, fed_sink(database.url, **SETTINGS) as new:
         old.context.topic_ids, new.context.topic_ids = {"t": "first"}, {"t": "second"}

@@ -25,7 +25,7 @@ from dataclasses import replace
 
 import structlog
 
-from ottla_core.background import start_awaited, start_vital
+from ottla_core.background import note_failure, start_awaited, start_vital
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.etcd import operations as op
 from ottla_core.cluster.etcd.client import EtcdClient
@@ -260,8 +260,8 @@ class Membership:
             return
         try:
             self._on_change()
-        except Exception:  # the listener's bug must not cost the registration
-            log.exception("listener failed", epoch=self.epoch)
+        except Exception as error:  # noqa: BLE001 - the listener's bug must not cost the registration
+            note_failure("listener of the registration", error, epoch=self.epoch)
 
     async def _create(self, lease: EtcdLease) -> int | KeyValue | None:
         """Return the new epoch, or who holds the key, or None where only the levels of features were others.

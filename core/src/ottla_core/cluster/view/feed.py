@@ -20,7 +20,7 @@ from typing import Protocol
 
 import structlog
 
-from ottla_core.background import start_recurring, start_vital
+from ottla_core.background import note_failure, start_recurring, start_vital
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.etcd.client import EtcdClient
 from ottla_core.cluster.etcd.connection import RETRY_DELAY_S
@@ -287,8 +287,8 @@ class ClusterStateFeed:
         for listener in tuple(self._listeners):
             try:
                 listener(former, new)
-            except Exception:
-                log.exception("listener failed", revision=new.revision)
+            except Exception as error:  # noqa: BLE001 - the others have to hear of the state all the same
+                note_failure("listener of the cluster state", error, revision=new.revision)
         while self._waiters and self._waiters[0][0] <= new.revision:
             waiter = heapq.heappop(self._waiters)[2]
             if not waiter.done():

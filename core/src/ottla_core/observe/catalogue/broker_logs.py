@@ -42,7 +42,7 @@ LOGS: Final[tuple[MetricDefinition, ...]] = (
     ),
     _broker.gauge(
         "ottla_broker_failed_logs",
-        "Replicas here that take no more records until the broker is restarted, because an fsync has failed.",
+        "Replicas here that take no more records until the broker is restarted, as an fsync or a read has failed.",
     ),
     _broker.gauge(
         "ottla_broker_lacking_logs",

@@ -3,6 +3,9 @@
 Each batch that is written exactly once is one transaction, and in it is a record with the batch's number. The records
 are in a compacted topic of one partition, under the transactional id of the query. So whoever begins with a batch
 learns whether it is written already, whatever has happened to those who tried before.
+
+A number alone says little where a checkpoint was put back to an earlier state: the query plans another batch of the
+same number then. So records also tell batches by their offsets, where the writer knows them.
 """
 
 import json
@@ -32,15 +35,17 @@ class WrittenBatch:
     Attributes:
         number: which one.
         record_count: how many records it had.
+        offsets: what tells the offsets that it was planned with from others; empty if they are not known.
     """
 
     number: int
     record_count: int
+    offsets: str = ""
 
     def to_value(self) -> bytes:
         """Return the value of its record."""
         document = {"version": VERSION, "batch": self.number, "records": self.record_count}
-        return json.dumps(document).encode()
+        return json.dumps(document | ({"offsets": self.offsets} if self.offsets else {})).encode()
 
     @classmethod
     def from_value(cls, value: bytes, place: str) -> "WrittenBatch":
@@ -55,7 +60,8 @@ class WrittenBatch:
         """
         try:
             document = json.loads(value)
-            version, found = document["version"], cls(int(document["batch"]), int(document["records"]))
+            version = document["version"]
+            found = cls(int(document["batch"]), int(document["records"]), str(document.get("offsets", "")))
         except (ValueError, TypeError, KeyError):
             raise NumbersUnusable(f"{place} has a record that is no number of a batch: {value[:80]!r}") from None
         if version != VERSION:
@@ -70,7 +76,7 @@ class Step(Enum):
     SKIP = "it is written already"
 
 
-def next_step(last: WrittenBatch | None, number: int, *, since: int, place: str) -> Step:
+def next_step(last: WrittenBatch | None, number: int, *, since: int, place: str, offsets: str = "") -> Step:
     """Return what is to be done with a batch.
 
     Args:
@@ -78,11 +84,19 @@ def next_step(last: WrittenBatch | None, number: int, *, since: int, place: str)
         number: of the batch.
         since: the first batch that was written exactly once.
         place: where the numbers are, for the message.
+        offsets: what tells the batch's offsets from others; empty if they are not known.
 
     Raises:
-        NumbersUnusable: a later batch is written, or numbers are missing: this one may be written or not.
+        NumbersUnusable: another batch of the number or a later one is written, or numbers are missing: this one may
+            be written or not.
     """
     if last is not None and last.number == number:
+        if offsets and last.offsets and offsets != last.offsets:
+            raise NumbersUnusable(
+                f"this is batch {number}, and {place} says that a batch of this number is written, but of other "
+                "offsets: the query's checkpoint was put back to an earlier state, or copied. What is written may "
+                "lack rows of this batch; bring the later checkpoint back, or begin in another folder"
+            )
         return Step.SKIP
     if last is not None and last.number > number:
         raise NumbersUnusable(

@@ -10,7 +10,8 @@ written (`transactional_producer.py`).
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from threading import Lock
@@ -45,10 +46,12 @@ class ExactlyOnceWriter:
 
     Args:
         options: as of `format("ottla")`, and `batchNumbersTopic`, `transactionalIdPrefix` and `exactlyOnceSince`.
+        offsets_of: returns what tells the offsets of a batch, given its number, from others; empty if it cannot.
     """
 
-    def __init__(self, options: Mapping[str, str]) -> None:
+    def __init__(self, options: Mapping[str, str], offsets_of: Callable[[int], str] = lambda _: "") -> None:
         self._options = dict(options)
+        self._offsets_of = offsets_of
         self._plan: TransactionPlan | None = None
         self._schema: StructType | None = None
 
@@ -72,7 +75,7 @@ class ExactlyOnceWriter:
             ConnectError: nothing is written that counts.
         """
         plan = self.prepared(rows)
-        write = partial(write_task, plan, plan.transactional_id(query_id), number)
+        write = partial(write_task, plan, plan.transactional_id(query_id), number, offsets=self._offsets_of(number))
         for written in rows.repartition(1).mapInArrow(write, RESULT).collect():
             if not written.written:
                 log.warning("batch %d of query %s was written before: %d records", number, query_id, written.records)
@@ -92,9 +95,21 @@ class ExactlyOnceWriter:
 
 
 def write_task(
-    plan: TransactionPlan, transactional_id: str, number: int, batches: Iterator[pa.RecordBatch]
+    plan: TransactionPlan,
+    transactional_id: str,
+    number: int,
+    batches: Iterator[pa.RecordBatch],
+    *,
+    offsets: str = "",
 ) -> Iterator[pa.RecordBatch]:
     """Write all rows of a batch in one transaction; yield one row that says how many, and whether they were new.
+
+    Args:
+        plan: how to write.
+        transactional_id: the query's.
+        number: of the batch.
+        batches: its rows.
+        offsets: what tells its offsets from others; empty if that is not known.
 
     Raises:
         ConnectError: nothing is written that counts.
@@ -114,8 +129,9 @@ def write_task(
             producer = TransactionalProducer(plan.write.settings, transactional_id)
             producer.claim(plan.numbers_topic)
             producer.last = last_batch(plan, transactional_id)
-        step = next_step(producer.last, number, since=plan.since, place=plan.numbers_place())
-        written = _write(producer, plan, number, batches, sent) if step is Step.WRITE else producer.last
+        step = next_step(producer.last, number, since=plan.since, place=plan.numbers_place(), offsets=offsets)
+        new = WrittenBatch(number, 0, offsets)
+        written = _write(producer, plan, new, batches, sent) if step is Step.WRITE else producer.last
     except BaseException:
         if producer is not None:
             producer.discard()
@@ -151,11 +167,11 @@ def _first_sent(
 def _write(
     producer: TransactionalProducer,
     plan: TransactionPlan,
-    number: int,
+    new: WrittenBatch,
     batches: Iterator[pa.RecordBatch],
     sent: int | None,
 ) -> WrittenBatch:
-    """Write rows in a transaction, in one that has begun if records are sent already."""
+    """Write rows of a new batch in a transaction, in one that has begun if records are sent already."""
     if sent is None:
         producer.begin()
     try:
@@ -163,7 +179,7 @@ def _write(
         for batch in batches:
             for records in record_slices(batch, plan.write):
                 count += producer.send(records)
-        written = WrittenBatch(number, count)
+        written = replace(new, record_count=count)
         producer.commit(written, plan.numbers_topic)
     except BaseException:
         producer.abort()

@@ -5,6 +5,7 @@ Hadoop's file systems, which Spark has; so are their credentials.
 """
 
 import errno
+import hashlib
 import json
 import os
 import re
@@ -20,8 +21,13 @@ from ottla_spark.job.plan import JobPlan
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+BEGUN = "offsets"
+"""The folder in which Spark notes the offsets of each batch before it begins with it."""
+DIGEST_DIGITS = 16
 _SPARKS_OWN = "metadata"
 """The file in which Spark keeps the id of a streaming query."""
+_COMPACTED = ".compact"
+"""How the name of a batch's file ends in which Spark has put together all up to it."""
 _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(//[^/]*)?(?P<path>/.*)?")
 _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.EAGAIN, errno.ETIMEDOUT})
 """What keeps a file from being read or written for a while."""
@@ -198,11 +204,20 @@ def next_batch(folder: Folder, output: str) -> int:
 
     Spark notes a batch in `offsets` before it does it, and in `commits` when it is done.
     """
-    begun, done = (
-        max((int(each) for each in folder.names(f"{output}/{log}") if each.isdecimal()), default=-1)
-        for log in ("offsets", "commits")
-    )
+    begun, done = (last_batch(folder, f"{output}/{log}") for log in (BEGUN, "commits"))
     return begun if begun > done else begun + 1
+
+
+def offsets_digest(folder: Folder, output: str, number: int) -> str:
+    """Return what tells the offsets of an output's batch from others; empty if Spark has noted none."""
+    text = folder.read(f"{output}/{BEGUN}/{number}")
+    return "" if text is None else hashlib.sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
+
+
+def last_batch(folder: Folder, log: str) -> int:
+    """Return the number of the last batch in a log of Spark's, a folder with a file for each; -1 if it has none."""
+    numbers = (name.removesuffix(_COMPACTED) for name in folder.names(log))
+    return max((int(each) for each in numbers if each.isdecimal()), default=-1)
 
 
 def continued_record(folder: Folder, plan: JobPlan) -> CheckpointRecord:

@@ -3,13 +3,16 @@
 Everything is analysed by Spark before anything runs, so that a mistake in one output leaves the others unwritten.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from ottla_sdk import FatalError
 from ottla_spark.datasource.exactly_once import ExactlyOnceWriter
 from ottla_spark.datasource.transaction_plan import SINCE
 from ottla_spark.formats.encoding import encoded
+from ottla_spark.job.checkpoint import folder_at, offsets_digest
 from ottla_spark.job.clients import TopicClients
 from ottla_spark.job.config import SPECULATION, SPECULATION_PROBLEM
 from ottla_spark.job.plan import FILE_SINKS, FormatWrite, JobPlan, Output, TopicWrite
@@ -145,7 +148,9 @@ def start_query(prepared: Prepared, plan: JobPlan, clients: TopicClients, since:
         writer = writer.format(writing.format).options(**_path_option(writing)).options(**writing.options)
         return (writer.partitionBy(*writing.partition_by) if writing.partition_by else writer).start()
     if isinstance(writing, TopicWrite) and writing.exactly_once:
-        once = exactly_once_writer(writing, clients, since)
+        folder = folder_at(plan.checkpoint_location, prepared.frame.sparkSession)
+        assert folder is not None, "there is Spark"
+        once = exactly_once_writer(writing, clients, since, partial(offsets_digest, folder, output.name))
         once.prepared(prepared.frame)  # so that a mistake in it is known before the query has begun
         return _with_batches(writer, once).start()
     if isinstance(writing, TopicWrite) and (output.mode == "append" or clients.source == "kafka"):
@@ -161,9 +166,11 @@ def _with_batches(writer: "DataStreamWriter", write: BatchWriter) -> "DataStream
     return writer.foreachBatch(write)
 
 
-def exactly_once_writer(writing: TopicWrite, clients: TopicClients, since: int) -> ExactlyOnceWriter:
-    """Return what writes batches of a topic exactly once, from a batch on."""
-    return ExactlyOnceWriter({SINCE: str(since), **clients.write_options(writing)})
+def exactly_once_writer(
+    writing: TopicWrite, clients: TopicClients, since: int, offsets_of: Callable[[int], str] = lambda _: ""
+) -> ExactlyOnceWriter:
+    """Return what writes batches of a topic exactly once, from a batch on; `offsets_of` as there."""
+    return ExactlyOnceWriter({SINCE: str(since), **clients.write_options(writing)}, offsets_of)
 
 
 def batch_writer(output: Output, clients: TopicClients) -> BatchWriter:

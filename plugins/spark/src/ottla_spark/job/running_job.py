@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ottla_sdk import ConnectError
 from ottla_spark.job.batch import BatchRun, KeptRecord
 from ottla_spark.job.checkpoint import continued_record, folder_at, next_batch
 from ottla_spark.job.clients import TopicClients
@@ -34,6 +35,10 @@ SOURCES_TIMEOUT_S = 30.0
 SOURCES_LOOK_INTERVAL_S = 0.05
 UNSEEN_BATCHES_MAX = 100
 """Spark keeps no more."""
+
+
+class QueryStopped(ConnectError):
+    """Somebody else has stopped a query that ends only where the job does; Spark says nothing of it."""
 
 
 class RunningJob:
@@ -112,9 +117,19 @@ class RunningJob:
         return any(query.isActive for query in self._queries.values()) or any(b.is_active() for b in self._batches)
 
     def check(self) -> None:
-        """Raise what an output has failed with, after all the others are stopped."""
-        for query in self._queries.values():
-            error = None if query.isActive else query.exception()
+        """Raise what an output has failed with, after all the others are stopped.
+
+        Raises:
+            QueryStopped: a query has ended, and neither failed nor was to end.
+            ConnectError: a batch has failed.
+            StreamingQueryException: a query has failed.
+        """
+        for output, query in self._queries.items():
+            if query.isActive:
+                continue
+            error: Exception | None = query.exception()
+            if error is None and not self._plan.available_now:
+                error = QueryStopped(f"somebody else has stopped the query of output {output}; Spark names no reason")
             if error is not None:
                 self.stop()
                 raise error

@@ -1,6 +1,6 @@
 """A task of the SQL sink: each `put` is one transaction."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from sqlalchemy import Connection
 from sqlalchemy.engine import Engine
@@ -46,8 +46,8 @@ class SqlSinkTask(SinkTask[SqlSinkConfig]):
             return
         try:
             found = self._stored.read(partitions)
-            for topic in {partition.topic for partition in partitions}:
-                self._topic_ids[topic] = self._topics.ask(topic)
+            # Those of a topic that are here already may show to be of a former one now.
+            self._seek_behind_stored(self._ask_topics(partitions))
         except RetriableError as error:
             self.context.log.warning("cannot look for stored offsets now: %s", error)
             self._unsure.update(partitions)
@@ -60,8 +60,7 @@ class SqlSinkTask(SinkTask[SqlSinkConfig]):
             self._unsure.update(partitions)
             return
         self._stored_offsets.update({partition: found.get(partition) for partition in partitions})
-        if found:
-            self.context.seek({partition: self._next_offset(partition) for partition in found})
+        self._seek_behind_stored(found)
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Write records in one transaction."""
@@ -162,7 +161,7 @@ class SqlSinkTask(SinkTask[SqlSinkConfig]):
         ]
 
     def _settle(self, stored: StoredOffsets, unsure: Sequence[TopicPartition]) -> set[TopicPartition]:
-        """Read the offsets of partitions; return those that were never read before and have some."""
+        """Read the offsets of partitions; return those that have some for the first time, or begin anew."""
         if not unsure:
             return set()
         try:
@@ -170,11 +169,23 @@ class SqlSinkTask(SinkTask[SqlSinkConfig]):
         except DBAPIError as error:
             raise translated(error, f"read the offsets in {self.config.offsets_table}") from error
         new = {partition for partition in unsure if partition not in self._stored_offsets and partition in found}
-        for topic in {partition.topic for partition in unsure}:
-            self._topic_ids[topic] = self._topics.ask(topic)
+        new |= self._ask_topics(unsure)
         self._stored_offsets.update({partition: found.get(partition) for partition in unsure})
         self._unsure.difference_update(unsure)
         return new
+
+    def _ask_topics(self, partitions: Sequence[TopicPartition]) -> set[TopicPartition]:
+        """Take note of the ids of partitions' topics; return what begins anew of those that are known.
+
+        Raises:
+            RetriableError: no broker tells.
+        """
+        found = {topic: self._topics.ask(topic) for topic in sorted({each.topic for each in partitions})}
+        return {each for topic, topic_id in found.items() for each in self._compare(topic, topic_id)}
+
+    def _seek_behind_stored(self, partitions: Collection[TopicPartition]) -> None:
+        if partitions:
+            self.context.seek({partition: self._next_offset(partition) for partition in partitions})
 
     def _next_offset(self, partition: TopicPartition) -> int:
         """Return the offset of the first record that is not written; 0 for a topic that was created anew."""
@@ -203,9 +214,7 @@ class SqlSinkTask(SinkTask[SqlSinkConfig]):
     def _confirm_topics(self) -> None:
         """Look once more: a broker that had not heard yet of a change may have been asked before."""
         for topic in sorted(self._unconfirmed):
-            anew = self._compare(topic, self._topics.ask_if_possible(topic, age_max_s=0))
-            if anew:
-                self.context.seek({partition: self._next_offset(partition) for partition in anew})
+            self._seek_behind_stored(self._compare(topic, self._topics.ask_if_possible(topic, age_max_s=0)))
         self._unconfirmed.clear()
 
     def _compare(self, topic: str, topic_id: str | None) -> set[TopicPartition]:

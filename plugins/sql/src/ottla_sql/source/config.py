@@ -9,7 +9,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from ottla_sdk import CommaSeparated, Problem, Width, setting
 from ottla_sdk.config import Importance
 from ottla_sql.connection import DatabaseConfig
-from ottla_sql.source.tables import TableId
+from ottla_sql.source.table_selection import TableId
 
 _MODE, _TABLES, _CONNECTOR, _VALUES = "Mode", "Tables", "Connector", "Values"
 

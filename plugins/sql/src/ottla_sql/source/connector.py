@@ -12,7 +12,7 @@ from ottla_sql.connection import described, open_engine, translated
 from ottla_sql.source.config import SqlSourceConfig, tables_setting
 from ottla_sql.source.discovery import find_tables
 from ottla_sql.source.position import InvalidPosition, Position, table_id_in
-from ottla_sql.source.tables import TableId, divided, topic_of
+from ottla_sql.source.table_selection import TableId, divided, topic_of
 from ottla_sql.source.task import SqlSourceTask
 
 

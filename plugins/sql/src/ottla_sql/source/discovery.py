@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import Inspector
 
 from ottla_sql.source.config import SqlSourceConfig, TableType
-from ottla_sql.source.tables import TableId, schema_filter, table_filter
+from ottla_sql.source.table_selection import TableId, schema_filter, table_filter
 
 _SYSTEM_SCHEMAS = frozenset(
     {"information_schema", "pg_catalog", "pg_toast", "sys", "mysql", "performance_schema", "temp"}

@@ -17,7 +17,7 @@ from sqlalchemy.sql.elements import quoted_name
 
 from ottla_sdk import FatalError
 from ottla_sql.source.column_types import TypeRules, type_of_values
-from ottla_sql.source.tables import TableId
+from ottla_sql.source.table_selection import TableId
 
 SAMPLE_ROWS = 100
 """Whose values tell the types of a query's result, where the database does not."""

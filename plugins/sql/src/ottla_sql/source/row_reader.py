@@ -26,7 +26,7 @@ from ottla_sql.source.criteria import Criteria, check_not_null, check_timestamps
 from ottla_sql.source.position import TABLE_ID, Position, microseconds
 from ottla_sql.source.relation import Relation, describe_query, describe_table, probe
 from ottla_sql.source.table_identity import table_identity
-from ottla_sql.source.tables import TableId, topic_of
+from ottla_sql.source.table_selection import TableId, topic_of
 from ottla_sql.source.values import to_int, to_utc
 
 log = logging.getLogger(__name__)

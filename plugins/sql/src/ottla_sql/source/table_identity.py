@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import sqlalchemy
 from sqlalchemy import Connection
 
-from ottla_sql.source.tables import TableId
+from ottla_sql.source.table_selection import TableId
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ async def _note_later(
             answer = cast("Answer | Awaitable[Answer]", await answer)
     except BaseException:
         # The client has left, or we have failed: the controller may have done it all the same.
-        audit.note_change(caller, resources, AuditResult.UNANSWERED, {})
+        audit.note_change(caller, resources, AuditResult.UNANSWERED, {}, in_vain=False)
         raise
     _note(audit, caller, resources, request, answer)
     return answer
@@ -68,10 +68,11 @@ def _note(audit: AuditLog, caller: Caller, resources: list[str], request: Reques
         response = request.codec.read_response(b"".join(part for part in answer if isinstance(part, bytes)))
     outcomes = list(outcomes_in(response)) if response is not None else []
     errors = Counter(code.name.upper() for code in outcomes if code)
+    in_vain = bool(errors) and errors.total() == len(outcomes)
     if not errors:
         result = AuditResult.DONE
-    elif errors.total() == len(outcomes) and all(name.endswith("AUTHORIZATION_FAILED") for name in errors):
+    elif in_vain and all(name.endswith("AUTHORIZATION_FAILED") for name in errors):
         result = AuditResult.DENIED
     else:
         result = AuditResult.FAILED
-    audit.note_change(caller, resources, result, errors)
+    audit.note_change(caller, resources, result, errors, in_vain=in_vain)

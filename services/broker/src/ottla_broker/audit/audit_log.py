@@ -1,8 +1,10 @@
 """The audit log: takes records on the event loop, bounds them, and has a thread write them.
 
 Nothing waits for it. Of each kind a number of records per second is taken and a number may wait for the thread; the
-rest is dropped and counted, in metrics and by a record in the log itself. So a client that is refused all the time
-takes no room from the records of what administrators do.
+rest is dropped and counted, in metrics and by a record in the log itself. Changes that came to nothing count apart
+from those that were made, as any client may ask for what it is refused, and some room is kept for others than the one
+who asks most. So neither a client that is refused all the time nor one that may change something of its own takes all
+the room from the records of what administrators do.
 """
 
 import threading
@@ -25,6 +27,7 @@ from ottla_broker.audit.audit_records import (
 from ottla_broker.audit.audit_sinks import AuditSink
 from ottla_core.background import start_thread
 from ottla_core.clock import Clock
+from ottla_core.principal import ANONYMOUS
 
 QUEUED_MAX: Final = 5_000
 """Records of a kind that may wait to be written."""
@@ -35,9 +38,20 @@ PAUSE_S: Final = 0.2
 CLOSING_S_MAX: Final = 5.0
 """How long a broker that stops waits for the last records to be written."""
 
+SHARE_OF_ONE_MAX: Final = 0.8
+"""Of the records of a kind in a second: so much one principal may take, or one address of those that are nobody."""
+
+CLIENTS_KNOWN_MAX: Final = 1_000
+"""Of whom it is known how much they have taken; beyond, that of all is forgotten."""
+
 ACCESSES_KNOWN_MAX: Final = 10_000
 ACCESS_AGAIN_S: Final = 60.0
 """Who writes or reads a topic all the time has one record of it in so many seconds."""
+
+_NOBODY: Final = str(ANONYMOUS)
+
+_Room = tuple[AuditKind, bool]
+"""Of which records share a rate and a queue: the kind, and whether they are about what came to nothing."""
 
 logger = structlog.get_logger("audit")
 
@@ -45,7 +59,7 @@ logger = structlog.get_logger("audit")
 class RecordRate:
     """How many records may come: so many in a second, and as many at once."""
 
-    def __init__(self, per_second_max: int, now_s: float) -> None:
+    def __init__(self, per_second_max: float, now_s: float) -> None:
         self._per_second_max = per_second_max
         self._left = float(per_second_max)
         self._now_s = now_s
@@ -80,8 +94,13 @@ class AuditLog:
         self.has_data = has_data
         self._sink = sink
         self._clock = clock
-        self._rates = {kind: RecordRate(per_second_max, clock.monotonic()) for kind in AuditKind}
-        self._queues: Mapping[AuditKind, deque[AuditRecord]] = {kind: deque() for kind in AuditKind}
+        rooms = [(kind, in_vain) for kind in AuditKind for in_vain in (False, True)]
+        self._rates: Mapping[_Room, RecordRate] = {
+            each: RecordRate(per_second_max, clock.monotonic()) for each in rooms
+        }
+        self._per_second_of_one_max = max(1.0, per_second_max * SHARE_OF_ONE_MAX)
+        self._rates_of_one: dict[tuple[_Room, str], RecordRate] = {}
+        self._queues: Mapping[_Room, deque[AuditRecord]] = {each: deque() for each in rooms}
         # By two threads, as additions are not atomic: the event loop counts the first, the writing thread the second.
         self._not_taken: Counter[AuditKind] = Counter()
         self._unwritten: Counter[AuditKind] = Counter()
@@ -116,10 +135,16 @@ class AuditLog:
         self._note(AuditKind.DENIAL, caller, (resource,), AuditResult.DENIED, operation=operation, errors=errors)
 
     def note_change(
-        self, caller: Caller, resources: Sequence[str], result: AuditResult, errors: Mapping[str, int]
+        self,
+        caller: Caller,
+        resources: Sequence[str],
+        result: AuditResult,
+        errors: Mapping[str, int],
+        *,
+        in_vain: bool = False,
     ) -> None:
-        """Record a request that changes the cluster."""
-        self._note(AuditKind.ADMINISTRATION, caller, resources, result, errors=errors)
+        """Record a request that changes the cluster, or would have if nothing of it was done (`in_vain`)."""
+        self._note(AuditKind.ADMINISTRATION, caller, resources, result, errors=errors, in_vain=in_vain)
 
     def note_access(self, caller: Caller, operation: str, resource: str) -> None:
         """Record that a client writes or reads, unless that was recorded not long ago."""
@@ -141,9 +166,11 @@ class AuditLog:
         *,
         operation: str = "",
         errors: Mapping[str, int] | None = None,
+        in_vain: bool = False,
     ) -> None:
-        queue = self._queues[kind]
-        if len(queue) >= QUEUED_MAX or not self._rates[kind].take(self._clock.monotonic()):
+        room = kind, in_vain
+        queue = self._queues[room]
+        if len(queue) >= QUEUED_MAX or not self._may_come(room, caller):
             self._not_taken[kind] += 1
         else:
             time_ms = self._clock.time_ms()
@@ -152,6 +179,17 @@ class AuditLog:
             queue.append(AuditRecord(time_ms, kind, caller, kept, result, operation, errors, left_out))
         if not self._due.is_set():
             self._due.set()
+
+    def _may_come(self, room: _Room, caller: Caller) -> bool:
+        """Return whether a record is taken, by how many have come of late from the caller, and of all."""
+        who = caller.address if caller.principal == _NOBODY else caller.principal
+        now_s = self._clock.monotonic()
+        of_one = self._rates_of_one.get((room, who))
+        if of_one is None:
+            if len(self._rates_of_one) >= CLIENTS_KNOWN_MAX:
+                self._rates_of_one.clear()
+            of_one = self._rates_of_one[room, who] = RecordRate(self._per_second_of_one_max, now_s)
+        return of_one.take(now_s) and self._rates[room].take(now_s)
 
     # The thread
 

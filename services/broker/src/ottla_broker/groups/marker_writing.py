@@ -12,7 +12,6 @@ Source: `KafkaApis.handleWriteTxnMarkersRequest`.
 import asyncio
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -21,11 +20,12 @@ import structlog
 from kio.index import load_request_schema
 from kio.schema.errors import ErrorCode
 
-from ottla_broker.callback_answer import CallbackAnswer
 from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.log.appends.append_validation import AppendOrigin
 from ottla_broker.partition import Partition
 from ottla_broker.partition_table import PartitionTable
+from ottla_core.background import start_awaited
+from ottla_core.callback_answer import CallbackAnswer
 from ottla_core.clock import Clock
 from ottla_core.errors import CodedError, KafkaError, MessageTooLarge, RequestTimedOut
 from ottla_core.shards import GROUP_TOPIC, TRANSACTION_TOPIC, shard_named
@@ -168,7 +168,10 @@ class MarkerWriting:
                         self._append(each, place, own, position, waits)
                     if pace.is_over:
                         await pace.rest()
-            await asyncio.gather(_finish(waits), self._ask_shards(for_shards, ask))
+            if for_shards:
+                await asyncio.gather(_finish(waits), self._ask_shards(for_shards, ask))
+            else:
+                await _finish(waits)
         finally:
             for wait in waits:
                 wait.stop()
@@ -332,13 +335,20 @@ class _Wait:
 
 
 async def _finish(waits: Sequence[_Wait]) -> None:
-    """Return when all that is waited for has come true, has failed, or takes too long."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(REPLICATION_TIMEOUT_SECONDS):
-            if flushes := [wait.finish() for wait in waits if wait.is_flush_due]:
-                await asyncio.gather(*flushes)
-            if pending := [wait.replicated for wait in waits if not wait.replicated.done()]:
-                await asyncio.wait(pending)
+    """Return when all that is waited for has come true, has failed, or takes too long; at once where it has."""
+    flushes = [start_awaited("flush of a marker", wait.finish()) for wait in waits if wait.is_flush_due]
+    pending: list[asyncio.Future[Any]] = [
+        *flushes,
+        *(wait.replicated for wait in waits if not wait.replicated.done()),
+    ]
+    try:
+        if pending:
+            await asyncio.wait(pending, timeout=REPLICATION_TIMEOUT_SECONDS)
+    finally:
+        late = [flush for flush in flushes if flush.cancel()]
+    for flush in flushes:
+        if flush not in late:
+            flush.result()
     for wait in waits:
         if wait.is_flush_due:
             wait.fail(RequestTimedOut("the disk did not take the marker in time"))

@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla_broker.callback_answer import CallbackAnswer
 from ottla_broker.groups.coordinator_stream import CoordinatorStream
 from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.groups.marker_writing import MarkerWriting
@@ -17,6 +16,7 @@ from ottla_broker.groups.routing import owner_of, owners
 from ottla_broker.groups.shard_log_access import ShardLogAccess
 from ottla_broker.groups.topic_rights import RelayedClient, TopicRights
 from ottla_core.background import start_detached
+from ottla_core.callback_answer import CallbackAnswer
 from ottla_core.cluster.state.model import ClusterState, Member
 from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import MessageTooLarge

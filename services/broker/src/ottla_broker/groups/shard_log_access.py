@@ -296,6 +296,5 @@ async def _read(partition: Partition, offset: int, bytes_max: int) -> bytes:
             f"{partition.topic_partition} has a batch of {piece.size} bytes at offset {offset};"
             f" a coordinator can read {FRAME_BYTES_MAX}"
         )
-    if piece.size < READ_IN_THREAD_BYTES_MIN:
-        return piece.read()
-    return await asyncio.to_thread(piece.read)
+    with log.reading():
+        return piece.read() if piece.size < READ_IN_THREAD_BYTES_MIN else await asyncio.to_thread(piece.read)

@@ -25,7 +25,7 @@ from ottla_broker.groups.routing import check_transactions, transaction_shard_fo
 from ottla_broker.log.producers.verification import VerificationGuard
 from ottla_broker.long_responses import respond_in_thread
 from ottla_broker.outcome import Outcome, Parts
-from ottla_broker.transactions.guards_ahead import guards_ahead
+from ottla_broker.transactions.early_guards import take_early_guards
 from ottla_core.acls import AclOperation, ResourceKind
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import KafkaError, MessageTooLarge
@@ -73,7 +73,7 @@ def _confirming(broker: Broker, request: Request) -> Callable[[bytes], None]:
     """Take guards for the partitions that this broker leads; return what confirms those that the coordinator adds."""
     message = request.message
     names = [TopicPartition(topic.name, index) for topic in message.v3_and_below_topics for index in topic.partitions]
-    guards = guards_ahead(
+    guards = take_early_guards(
         broker.partitions, message.v3_and_below_producer_id, message.v3_and_below_producer_epoch, names
     )
 

@@ -1,7 +1,8 @@
 """DeleteRecords (key 21): move a partition's log start offset forward, on every live replica.
 
-The followers hear of it with their next fetch. The answer waits for those that are alive, so that no election brings
-back what was deleted, and names the smallest start offset over the replicas.
+The followers hear of it with their next fetch. The answer waits for those that are alive or in sync, so that no
+election brings back what was deleted, and names the smallest start offset over them. A broker whose registration has
+ended stays in sync, and may be elected once it is back, until the controller has removed it.
 """
 
 import asyncio
@@ -37,7 +38,7 @@ class _Deleted:
     offset: int
 
     def low_watermark(self, broker: Broker) -> int:
-        """Return the smallest start offset over the live replicas.
+        """Return the smallest start offset over the replicas that are alive or in sync.
 
         Raises:
             NotLeaderOrFollower: this broker leads no longer.
@@ -48,7 +49,7 @@ class _Deleted:
         others = (
             progress.log_start_offset
             for broker_id, progress in leader.followers.items()
-            if broker_id in broker.state.brokers
+            if broker_id in broker.state.brokers or broker_id in self.partition.state.isr
         )
         return min((self.partition.log.log_start_offset, *others))
 

@@ -4,14 +4,30 @@ What is to be done was decided by what the source had answered, maybe long befor
 the leader epoch, the link and the log with what they were then, in the step that changes the log.
 """
 
+from typing import Final
 from uuid import UUID
 
+import structlog
+
+from ottla_broker.log.partition.partition_log import PartitionLog
+from ottla_broker.log.producers.left_open import abort_of_source, open_before_gap
 from ottla_broker.partition import Partition
 from ottla_core.errors import FencedLeaderEpoch
+from ottla_core.wire.control_records import marker_batch
+from ottla_core.wire.record_batch import parse_header
+
+_logger: Final = structlog.get_logger("links")
 
 
 def append_from_source(
-    partition: Partition, records: bytes | memoryview, *, leader_epoch: int, link: UUID, end_offset: int, now_ms: int
+    partition: Partition,
+    records: bytes | memoryview,
+    *,
+    leader_epoch: int,
+    link: UUID,
+    end_offset: int,
+    now_ms: int,
+    is_behind_gap: bool = False,
 ) -> None:
     """Append batches of the source as they are, as the leader that follows it.
 
@@ -22,6 +38,7 @@ def append_from_source(
         link: the id of the link that they came through.
         end_offset: where the log ended when they were asked for.
         now_ms: the broker's clock.
+        is_behind_gap: whether the source has deleted what lay between there and the batches.
 
     Raises:
         NotLeaderOrFollower, FencedLeaderEpoch: this broker leads no longer, or anew, or follows another link or
@@ -39,11 +56,38 @@ def append_from_source(
         or partition.was_cut
     ):
         raise FencedLeaderEpoch(f"{partition.topic_partition} is not what it was when its source was asked")
+    aborts = _aborts_in_gap(log, records) if is_behind_gap and log.has_open_transactions else b""
     try:
+        if aborts:
+            log.append_as_follower(aborts, now_ms=now_ms, leader_epoch=leader_epoch)
         log.append_as_follower(records, now_ms=now_ms, leader_epoch=leader_epoch)
     finally:
         if log.log_end_offset != end_offset:
-            partition.has_grown(leader, end_offset, len(records))
+            partition.has_grown(leader, end_offset, len(aborts) + len(records))
+
+
+def _aborts_in_gap(log: PartitionLog, records: bytes | memoryview) -> bytes:
+    """Return markers for what is open before a gap, at offsets of records that are lost; they follow the log's end.
+
+    How it has ended was told there, or not yet; whether records of it are lost nobody can tell. They are of the epoch
+    of what follows: where the one before ends in the source must not seem to lie behind what is here of it.
+
+    Raises:
+        CorruptMessage: what follows does not begin with a batch.
+    """
+    header = parse_header(records)
+    found = open_before_gap(log.producers, header.base_offset - log.log_end_offset)
+    if found:
+        _logger.warning(
+            "transactions are aborted here, since the source has deleted what came next of them, or their ends",
+            partition=str(log.topic_partition),
+            transactions=len(found),
+            offset=header.base_offset,
+        )
+    return b"".join(
+        marker_batch(abort_of_source(each), each.last_timestamp, base_offset=offset, leader_epoch=header.leader_epoch)
+        for offset, each in enumerate(found, log.log_end_offset)
+    )
 
 
 def cut_to_source(

@@ -189,6 +189,7 @@ class LinkedPartition:
                 link=self._link,
                 end_offset=log_end_offset,
                 now_ms=now_ms,
+                is_behind_gap=self._resume_at is not None and self._resume_at > log_end_offset,
             )
         match usable.obstacle:
             case None:

@@ -32,7 +32,8 @@ async def keep_aside(log: PartitionLog, offset: int, end_offset: int, topic_id: 
             found = log.read(position, max_bytes=COPIED_AT_ONCE_BYTES, end_offset=end_offset, at_least_one_batch=True)
             if found is None:
                 break
-            data = found.read()
+            with log.reading():
+                data = found.read()
             await asyncio.to_thread(_append, path, data)
             position = max(header.next_offset for header, _ in iterate_batches(data))
         await asyncio.to_thread(_make_durable, path)

@@ -15,7 +15,7 @@ class Background(Protocol):
     """Runs blocking work elsewhere."""
 
     def submit(self, work: Work, *, then: Work, failed: Failed) -> None:
-        """Run `work` in a thread; afterwards run `then`, or `failed` if it raised OSError, on the loop."""
+        """Run `work` in a thread; afterwards run `then`, or `failed` with what it raised, on the loop."""
 
     def submit_later(self, delay_ms: int, work: Work) -> None:
         """Run `work` in a thread after a delay, unless the process ends before; errors are logged."""

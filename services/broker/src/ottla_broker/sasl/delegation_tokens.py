@@ -12,6 +12,7 @@ import hmac
 from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from ottla_broker.sasl.credentials import UserCredentials
@@ -79,6 +80,9 @@ class DelegationTokens:
         token = self._security().delegation_tokens.get(token_id) if self.are_enabled else None
         if token is None or min(token.expires_ms, token.max_lifetime_ms) < self._clock.time_ms():
             semblance = self._users.semblance(mechanism, f"token {token_id}", (SALT_BYTES, ITERATIONS_MIN))
+            if self.are_enabled:
+                # With another salt than that of a token, an id would tell that its token has ended or never was.
+                semblance = replace(semblance, salt=self._salt(token_id))
             return FoundCredential(credential=semblance, is_known=False, principal=Principal(USER, token_id))
         return FoundCredential(
             credential=await self._credential(mechanism, token_id),
@@ -92,7 +96,7 @@ class DelegationTokens:
         found = self._derived.get(named)
         if found is None:
             password = b64encode(self.hmac_of(token_id)).decode()
-            salt = hmac.digest(self._secret_key, b"salt " + token_id.encode(), "sha512")[:SALT_BYTES]
+            salt = self._salt(token_id)
             async with self._deriving:
                 salted = await asyncio.to_thread(salted_password, mechanism, password, salt, ITERATIONS_MIN)
             found = self._derived[named] = credential_of(mechanism, salted, salt, ITERATIONS_MIN)
@@ -100,6 +104,10 @@ class DelegationTokens:
         while len(self._derived) > CREDENTIALS_KEPT_MAX:
             self._derived.popitem(last=False)
         return found
+
+    def _salt(self, token_id: str) -> bytes:
+        """Return the salt that is told of an id, whether there is such a token or not; on all brokers the same."""
+        return hmac.digest(self._secret_key, b"salt " + token_id.encode(), "sha512")[:SALT_BYTES]
 
     def _keep_up(self) -> None:
         """Have the secrets of the tokens that there are now."""

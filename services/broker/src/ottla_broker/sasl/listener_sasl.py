@@ -20,7 +20,7 @@ from ottla_broker.sasl.plain import Plain
 from ottla_broker.sasl.sasl_settings import OAUTHBEARER, PLAIN, SaslSettings
 from ottla_broker.sasl.scram import Scram
 from ottla_core.cluster.state.security import ScramMechanism
-from ottla_core.failure_log import FailureLog
+from ottla_core.failure_log import FailureLog, reason_for_log
 
 if TYPE_CHECKING:
     from ottla_core.tokens.key_source import BearerTokens
@@ -120,4 +120,5 @@ class ListenerSasl:
         left_out = self._failures.note(time.monotonic())
         if left_out is not None:
             more = {"left_out": left_out} if left_out else {}
-            logger.warning("login failed", kind=kind, peer=peer, listener=self.name, reason=reason, **more)
+            told = reason_for_log(reason)
+            logger.warning("login failed", kind=kind, peer=peer, listener=self.name, reason=told, **more)

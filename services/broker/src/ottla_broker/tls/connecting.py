@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from ottla_broker.channel import Channel, PlainChannel
 from ottla_broker.tls.handshake import HANDSHAKE_SECONDS_MAX, why_failed
-from ottla_broker.tls.tls_channel import TlsChannel
+from ottla_broker.tls.tls_channel import TlsSocket, channel_of, secured
+from ottla_broker.tls.tls_stream import receive_buffer
 from ottla_core.client.security import ClientSecurity
 
 Connect = Callable[[str, int], Awaitable[Channel]]
@@ -34,16 +35,18 @@ def connect_by_tls(context: Callable[[], ssl.SSLContext]) -> Connect:
     Args:
         context: returns the present one.
     """
+    buffer = receive_buffer()
 
     async def connect(host: str, port: int) -> Channel:
-        sock = context().wrap_socket(await _connect(host, port), server_hostname=host, do_handshake_on_connect=False)
+        connected = await _connect(host, port)
+        sock = secured(context(), connected, buffer, server_side=False, server_hostname=host)
         try:
             async with asyncio.timeout(HANDSHAKE_SECONDS_MAX):
                 await _shake_hands(sock)
         except BaseException:
             sock.close()
             raise
-        return TlsChannel(sock)
+        return channel_of(sock)
 
     return connect
 
@@ -78,7 +81,7 @@ async def _connect(host: str, port: int) -> socket.socket:
     return sock
 
 
-async def _shake_hands(sock: ssl.SSLSocket) -> None:
+async def _shake_hands(sock: TlsSocket) -> None:
     loop = asyncio.get_running_loop()
     while True:
         try:
@@ -94,7 +97,7 @@ async def _shake_hands(sock: ssl.SSLSocket) -> None:
 
 
 async def _ready(
-    sock: ssl.SSLSocket, watch: Callable[[int, Callable[[], None]], object], end: Callable[[int], object]
+    sock: TlsSocket, watch: Callable[[int, Callable[[], None]], object], end: Callable[[int], object]
 ) -> None:
     ready = asyncio.get_running_loop().create_future()
     watch(sock.fileno(), lambda: None if ready.done() else ready.set_result(None))

@@ -5,15 +5,16 @@ the log that says what, for one peer at a time, and a count by reason.
 """
 
 import asyncio
-import socket
 import ssl
 from collections.abc import Callable
 from typing import Final
 
+from ottla_broker.tls.tls_channel import TlsSocket
+
 HANDSHAKE_SECONDS_MAX: Final = 10.0
 """How long a peer may take; slow ones would hold a place among the connections."""
 
-OnDone = Callable[[ssl.SSLSocket], None]
+OnDone = Callable[[TlsSocket], None]
 OnFailed = Callable[[str], None]
 
 
@@ -21,7 +22,6 @@ class Handshake:
     """One handshake; begins at once, and calls one of its callbacks.
 
     Args:
-        context: of the listener.
         sock: just accepted, and not blocking; it is the handshake's until it is done.
         loop: the event loop.
         on_done: given the socket.
@@ -33,14 +33,13 @@ class Handshake:
 
     def __init__(
         self,
-        context: ssl.SSLContext,
-        sock: socket.socket,
+        sock: TlsSocket,
         loop: asyncio.AbstractEventLoop,
         on_done: OnDone,
         on_failed: OnFailed,
     ) -> None:
-        self._socket = context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
-        self._fd = self._socket.fileno()
+        self._socket = sock
+        self._fd = sock.fileno()
         self._loop = loop
         self.began_s = loop.time()
         self._on_done = on_done

@@ -5,6 +5,7 @@ get the new certificate. Files that cannot be used leave the former context in p
 """
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,9 @@ import structlog
 
 from ottla_broker.tls.connecting import PeerAccess, connect_by_tls
 from ottla_broker.tls.contexts import client_context, principal_of, server_context
+from ottla_broker.tls.tls_channel import TlsSocket, secured
 from ottla_broker.tls.tls_settings import TlsSettings
+from ottla_broker.tls.tls_stream import receive_buffer
 from ottla_core.errors import ConfigurationError
 from ottla_core.principal import Principal
 from ottla_core.reloaded_files import CHECK_SECONDS, ReloadedFiles
@@ -41,14 +44,18 @@ class ListenerTls:
     def __init__(self, name: str, settings: TlsSettings) -> None:
         self._name = name
         self.settings = settings
+        self._buffer = receive_buffer()
         self._files = ReloadedFiles(
             _paths(settings), lambda: _Contexts(server_context(settings), client_context(settings))
         )
 
-    @property
-    def context(self) -> ssl.SSLContext:
-        """For new connections of clients."""
-        return self._files.contents.of_server
+    def accept(self, sock: socket.socket) -> TlsSocket:
+        """Return TLS over a connection of a client that was just accepted.
+
+        Raises:
+            OSError: the client has gone since.
+        """
+        return secured(self._files.contents.of_server, sock, self._buffer, server_side=True)
 
     @property
     def peer_context(self) -> ssl.SSLContext:
@@ -70,7 +77,7 @@ class ListenerTls:
         if is_new:
             logger.info("the listener has a new certificate", listener=self._name)
 
-    def principal(self, sock: ssl.SSLSocket) -> Principal | None:
+    def principal(self, sock: TlsSocket) -> Principal | None:
         """Return who the client is by its certificate, None where no rule names it; ValueError: it is malformed."""
         return principal_of(sock.getpeercert(binary_form=True), self.settings.mapping_rules)
 

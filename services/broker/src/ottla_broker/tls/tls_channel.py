@@ -1,21 +1,19 @@
-"""A channel that encrypts (`channel.py`), on a socket whose handshake is done.
+"""The channels that encrypt (`channel.py`), on a socket whose handshake is done; and which of both it is.
 
-OpenSSL reads and writes the socket itself, so the event loop goes on watching that. It may have decrypted more than
-was asked for, of which the event loop knows nothing: `has_received`. What it has encrypted and the socket did not
-take has to be offered again, with nothing before it and no less of it; the queue of a connection does just that.
-
-Where the kernel encrypts (kTLS), pieces of log files leave by `sendfile` as on a plain channel; otherwise they are
-read into memory, at most `SLICE_BYTES_MAX` at a time.
+Where the kernel can encrypt (kTLS), OpenSSL is given the socket, and pieces of log files leave by `sendfile` as on a
+plain channel. Otherwise OpenSSL works in memory (`tls_stream.py`), and pieces of files are read before.
 """
 
+import functools
 import os
 import socket
 import ssl
 from collections.abc import Sequence
 from typing import Final
 
-from ottla_broker.channel import Buffer
+from ottla_broker.channel import Buffer, Channel
 from ottla_broker.log.segments.log_slice import FileSlice
+from ottla_broker.tls.tls_stream import SENT_AT_ONCE_BYTES_MAX, TlsStream
 
 SLICE_BYTES_MAX: Final = 128 * 1024
 GATHERED_BYTES_MAX: Final = 128 * 1024
@@ -24,9 +22,85 @@ _TLS_TX: Final = 1
 _CRYPTO_INFO_BYTES: Final = 64
 _TCP_ULP: Final = 31
 
+TlsSocket = TlsStream | ssl.SSLSocket
+"""A connection whose handshake is to be done, or is done."""
+
+
+def secured(
+    context: ssl.SSLContext,
+    sock: socket.socket,
+    buffer: memoryview,
+    *,
+    server_side: bool,
+    server_hostname: str | None = None,
+) -> TlsSocket:
+    """Return TLS over a connected socket, which does not block.
+
+    Args:
+        context: of the listener.
+        sock: it belongs to what is returned.
+        buffer: see `TlsStream`.
+        server_side: whether the peer has connected to us.
+        server_hostname: to whom we have connected.
+
+    Raises:
+        OSError: the peer has gone.
+    """
+    if kernel_can_encrypt():
+        return context.wrap_socket(
+            sock, server_side=server_side, server_hostname=server_hostname, do_handshake_on_connect=False
+        )
+    return TlsStream(context, sock, buffer, server_side=server_side, server_hostname=server_hostname)
+
+
+def channel_of(secured_socket: TlsSocket) -> Channel:
+    """Return the channel over TLS whose handshake is done."""
+    if isinstance(secured_socket, TlsStream):
+        return TlsChannel(secured_socket)
+    return SocketTlsChannel(secured_socket)
+
 
 class TlsChannel:
-    """An encrypted TCP connection that does not block.
+    """An encrypted connection whose bytes OpenSSL gets from memory.
+
+    Args:
+        stream: with the handshake done; it is the channel's from here on.
+    """
+
+    __slots__ = ("_stream", "close", "fileno", "receive_into", "receives_ahead", "send", "usable_for_s")
+
+    def __init__(self, stream: TlsStream) -> None:
+        self._stream = stream
+        self.receives_ahead = True
+        self.usable_for_s: float | None = None
+        # The stream's own methods, as with a plain channel.
+        self.fileno = stream.fileno
+        self.receive_into = stream.receive_into
+        self.send = stream.send
+        self.close = stream.close
+
+    @property
+    def has_received(self) -> bool:
+        """Whether bytes can be received of which the event loop does not know."""
+        return self._stream.has_received
+
+    def send_gathered(self, buffers: Sequence[Buffer], *, more: bool) -> int:
+        """Encrypt and send a beginning of the buffers, joined, as each record costs."""
+        del more
+        return self.send(_joined(buffers, SENT_AT_ONCE_BYTES_MAX))
+
+    def send_slice(self, piece: FileSlice) -> int:
+        """Encrypt and send a beginning of a piece of a log file."""
+        data = os.pread(piece.file.fileno(), min(piece.size, SENT_AT_ONCE_BYTES_MAX), piece.position)
+        return self.send(data) if data else 0
+
+
+class SocketTlsChannel:
+    """An encrypted TCP connection that OpenSSL reads and writes itself.
+
+    The event loop goes on watching its socket. OpenSSL may have decrypted more than was asked for, of which the event
+    loop knows nothing: `has_received`. What it has encrypted and the socket did not take has to be offered again,
+    with nothing before it and no less of it; the queue of a connection does just that.
 
     Args:
         sock: with the handshake done; it is the channel's from here on.
@@ -78,13 +152,7 @@ class TlsChannel:
     def send_gathered(self, buffers: Sequence[Buffer], *, more: bool) -> int:
         """Encrypt and send a beginning of the buffers, joined, as each record costs."""
         del more
-        size, count = 0, 0
-        for buffer in buffers:
-            if count and size + len(buffer) > GATHERED_BYTES_MAX:
-                break
-            size += len(buffer)
-            count += 1
-        return self.send(b"".join(buffers[:count]) if count > 1 else buffers[0])
+        return self.send(_joined(buffers, GATHERED_BYTES_MAX))
 
     def send_slice(self, piece: FileSlice) -> int:
         """Encrypt and send a beginning of a piece of a log file."""
@@ -98,6 +166,17 @@ class TlsChannel:
         self._socket.close()
 
 
+def _joined(buffers: Sequence[Buffer], bytes_max: int) -> Buffer:
+    """Return the first buffers as one: of no more bytes than the limit, but one at least."""
+    size, count = 0, 0
+    for buffer in buffers:
+        if count and size + len(buffer) > bytes_max:
+            break
+        size += len(buffer)
+        count += 1
+    return b"".join(buffers[:count]) if count > 1 else buffers[0]
+
+
 def kernel_encrypts(sock: ssl.SSLSocket) -> bool:
     """Return whether the kernel encrypts what this socket sends."""
     try:
@@ -106,6 +185,7 @@ def kernel_encrypts(sock: ssl.SSLSocket) -> bool:
         return False
 
 
+@functools.cache
 def kernel_can_encrypt() -> bool:
     """Return whether the kernel has TLS at all (module ``tls``); each connection asks for itself what it uses."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listening, socket.socket() as client:

@@ -19,12 +19,12 @@ from kio.index import load_request_schema
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Entity
 
-from ottla_broker.callback_answer import CallbackAnswer
 from ottla_broker.groups.errors import NotCoordinator, TransactionalIdRefused
 from ottla_broker.groups.relay import OWN_HOST, GroupRelay
 from ottla_broker.groups.routing import transaction_shard_for
 from ottla_broker.transactions.recent_partitions import RecentPartitions
 from ottla_core.background import start_detached
+from ottla_core.callback_answer import CallbackAnswer
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import InvalidRequest, MessageTooLarge
 from ottla_core.topic_partition import TopicPartition

@@ -24,7 +24,7 @@ from ottla_broker.log.producers.verification import VerificationGuard
 from ottla_broker.partition import Partition
 from ottla_broker.partition_table import PartitionTable
 from ottla_broker.transactions.coordinator_requests import CoordinatorRequests, Errors
-from ottla_broker.transactions.guards_ahead import Guards, guards_ahead
+from ottla_broker.transactions.early_guards import Guards, take_early_guards
 from ottla_broker.transactions.recent_partitions import RecentPartitions
 from ottla_core.errors import CodedError, KafkaError
 from ottla_core.shards import INTERNAL_TOPICS
@@ -221,7 +221,7 @@ class ProduceVerification:
         header = self._batches[0][2]
         tries = 0
         while self._asked:
-            ahead = self._guards_ahead(header)
+            ahead = self._early_guards(header)
             told = await coordinators.errors_of(
                 self._transactional_id,
                 header.producer_id,
@@ -242,12 +242,12 @@ class ProduceVerification:
             self._take_guards()
         return self.known()
 
-    def _guards_ahead(self, header: RecordBatchHeader) -> Guards:
+    def _early_guards(self, header: RecordBatchHeader) -> Guards:
         """Take guards for partitions that the transaction is likely to write to; none are added to it for that."""
         if self._adds:
             return {}
         names = self._recent.begin(header.producer_id, self._asked)
-        return guards_ahead(self._partitions, header.producer_id, header.producer_epoch, names)
+        return take_early_guards(self._partitions, header.producer_id, header.producer_epoch, names)
 
     def _verified(self, told: Errors) -> Verified:
         errors, guards = dict(self._errors), dict(self._confirmed)

@@ -39,6 +39,7 @@ class TaskConfigPublisher:
         self._send = send
         self._publishing: dict[str, asyncio.Task[None]] = {}
         self._under_way: dict[str, TaskSettings] = {}
+        self._is_wanted: dict[str, Callable[[], bool]] = {}
 
     def publish(self, connector: str, configs: TaskSettings, is_wanted: Callable[[], bool]) -> None:
         """Publish these settings, instead of others that are under way.
@@ -49,17 +50,21 @@ class TaskConfigPublisher:
             is_wanted: whether they are still what the connector wants; asked before each try.
         """
         if self._under_way.get(connector) == configs and not self._publishing[connector].done():
+            # Who said so before may run no more: the pause before its next try would end in giving up.
+            self._is_wanted[connector] = is_wanted
             return
         self.forget(connector)
         task = start_recurring(
-            "publishing of task settings", partial(self._publish, connector, configs, is_wanted), connector=connector
+            "publishing of task settings", partial(self._publish, connector, configs), connector=connector
         )
         self._publishing[connector] = task
         self._under_way[connector] = configs
+        self._is_wanted[connector] = is_wanted
 
     def forget(self, connector: str) -> None:
         """Give up what is under way for a connector."""
         self._under_way.pop(connector, None)
+        self._is_wanted.pop(connector, None)
         if (task := self._publishing.pop(connector, None)) is not None:
             task.cancel()
 
@@ -71,7 +76,10 @@ class TaskConfigPublisher:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _publish(self, connector: str, configs: TaskSettings, is_wanted: Callable[[], bool]) -> None:
+    async def _publish(self, connector: str, configs: TaskSettings) -> None:
+        def is_wanted() -> bool:
+            return self._is_wanted[connector]()  # as who wants it now says
+
         pause_s = PAUSE_FIRST_S
         while is_wanted():
             try:

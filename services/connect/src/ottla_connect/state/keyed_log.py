@@ -21,12 +21,19 @@ class NotInTime(LogError):
     """A write has taken too long and was given up: most likely the records are not stored, but they may be."""
 
 
+NO_TIMESTAMP = -1
+
+
 class Entry(NamedTuple):
-    """A record of a log; no value is a tombstone. Offsets of one key, at least, only grow."""
+    """A record of a log; no value is a tombstone. Offsets of one key, at least, only grow.
+
+    When records of several keys were written, only `timestamp_ms` tells: partitions are read in any order.
+    """
 
     key: bytes | None
     value: bytes | None
     offset: int
+    timestamp_ms: int = NO_TIMESTAMP
 
 
 OnEntry = Callable[[Entry], None]
@@ -68,9 +75,9 @@ class MemoryTopic:
         self.entries: dict[bytes, Entry] = {}
         self.readers: list[OnEntry] = []
 
-    def append(self, write: Write) -> None:
+    def append(self, write: Write, timestamp_ms: int = NO_TIMESTAMP) -> None:
         """Store a record and show it to every reader."""
-        entry = Entry(write.key, write.value, self.end_offset)
+        entry = Entry(write.key, write.value, self.end_offset, timestamp_ms)
         self.end_offset += 1
         self.entries.pop(write.key, None)
         if write.value is not None:

@@ -30,10 +30,13 @@ log = structlog.get_logger("offset store")
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """An offset as it was read, and how late, compared with others of its partition."""
+    """An offset as it was read, and how late, compared with those under other keys of its source partition.
+
+    Such keys lie in any partitions of the topic, which a start reads in any order, so the time goes before the order.
+    """
 
     offset: dict[str, Any]
-    order: int
+    lateness: tuple[int, int]
 
 
 class OffsetStore:
@@ -109,7 +112,7 @@ class OffsetStore:
 
     def _current(self, source: SourcePartition) -> Mapping[str, Any] | None:
         stored = self._offsets.get(source.connector, {}).get(source)
-        return max(stored.values(), key=lambda each: each.order).offset if stored else None
+        return max(stored.values(), key=lambda each: each.lateness).offset if stored else None
 
     def _writes(self, source: SourcePartition, offset: Offset | None) -> list[Write]:
         """Return what is to be written: under the key that is in use, and the end of others for the partition."""
@@ -122,7 +125,7 @@ class OffsetStore:
 
     def _keys(self, source: SourcePartition) -> list[bytes]:
         stored = self._offsets.get(source.connector, {}).get(source, {})
-        return sorted(stored, key=lambda each: -stored[each].order) or [key_of(source)]
+        return sorted(stored, key=lambda each: stored[each].lateness, reverse=True) or [key_of(source)]
 
     def _take(self, entry: Entry) -> None:
         try:
@@ -136,7 +139,7 @@ class OffsetStore:
         partitions = self._offsets.setdefault(source.connector, {})
         stored = partitions.setdefault(source, {})
         if offset is not None:
-            stored[entry.key] = _Stored(offset, next(self._order))
+            stored[entry.key] = _Stored(offset, (entry.timestamp_ms, next(self._order)))
             return
         stored.pop(entry.key, None)
         if not stored:

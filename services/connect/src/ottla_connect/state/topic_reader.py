@@ -149,7 +149,9 @@ def _read_of(message: Message) -> Read:
     partition, offset = message.partition() or 0, message.offset() or 0
     error = message.error()
     if error is None:
-        return Read(partition, offset + 1, Entry(_bytes(message.key()), _bytes(message.value()), offset), None)
+        _, timestamp_ms = message.timestamp()  # -1 where there is none
+        entry = Entry(_bytes(message.key()), _bytes(message.value()), offset, timestamp_ms)
+        return Read(partition, offset + 1, entry, None)
     if error.code() == PARTITION_EOF:
         return Read(partition, offset, None, None)
     return Read(partition, 0, None, error)

@@ -33,7 +33,7 @@ from ottla_connect.task.process import Process, failure
 from ottla_connect.task.settings.connector_settings import BOUNDARY_INTERVAL_KEY, BOUNDARY_KEY
 from ottla_connect.task.sink.actions import SinkSettings
 from ottla_connect.task.sink.conversion import described as described_message
-from ottla_connect.task.sink.group import raise_if_final
+from ottla_connect.task.sink.group import FROM_START, raise_if_final
 from ottla_connect.task.sink.runner import SinkRunner
 from ottla_connect.task.sink.subscription import Subscription
 from ottla_connect.task.sink.topic_ids import TopicIds
@@ -404,6 +404,7 @@ class TaskParts:
             flush_interval_s=self._flush_interval_s,
             flush_timeout_s=self._flush_timeout_s,
             incremental="cooperative-sticky" in strategy or consumer.get("group.protocol") == "consumer",
+            from_start=consumer.get("auto.offset.reset") in FROM_START,
         )
         runner = SinkRunner(
             task=task,

@@ -29,8 +29,8 @@ class BodyTooLarge(Exception):
     """A request's body has more than `BODY_BYTES_MAX`."""
 
 
-class Guard:
-    """Middleware.
+class RequestGuard:
+    """Looks at every request before the pages do, and refuses those that no page of the console can have sent.
 
     Args:
         app: the pages.

@@ -29,6 +29,10 @@ class Session:
 class Sessions:
     """All sessions; the one that was not used for longest makes way for a new one.
 
+    Attributes:
+        on_end: told by cluster what a session was signed in with that has ended, whatever has ended it, or that has
+            another sign-in in place of it.
+
     Args:
         sessions_max: how many there may be.
         idle_s: after which time without a request one ends.
@@ -42,6 +46,7 @@ class Sessions:
         self._idle_s = idle_s
         self._lifetime_s = lifetime_s
         self._draw_id = draw_id
+        self.on_end: Callable[[Mapping[str, Login]], None] = lambda _: None
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -51,7 +56,7 @@ class Sessions:
         if session_id is None or (found := self._sessions.get(session_id)) is None:
             return None
         if self._has_ended(found, now_s):
-            del self._sessions[session_id]
+            self._end(session_id)
             return None
         found.used_s = now_s
         self._sessions.move_to_end(session_id)
@@ -68,7 +73,8 @@ class Sessions:
         Its lifetime is the former session's as long as it has a sign-in of that one.
         """
         former = self.find(former_id, now_s)
-        kept = {name: each for name, each in former.credentials.items() if name not in credentials} if former else {}
+        before = former.credentials if former else {}
+        kept = {name: each for name, each in before.items() if name not in credentials}
         # Or a role, once given, would last for as long as its user signs in to another cluster now and then.
         begun_s = former.begun_s if former and kept else now_s
         session = Session(begun_s, now_s, {**kept, **credentials})
@@ -76,13 +82,29 @@ class Sessions:
             self._sessions.pop(former_id, None)
         session_id = self._draw_id()
         self._sessions[session_id] = session
+        self.on_end({name: each for name, each in before.items() if name in credentials})
         while len(self._sessions) > self._sessions_max:
-            self._sessions.popitem(last=False)
+            self._end(next(iter(self._sessions)))
         return session_id
 
     def sign_out(self, session_id: str | None) -> Session | None:
         """End a session, and return it."""
-        return self._sessions.pop(session_id, None) if session_id is not None else None
+        return self._end(session_id) if session_id is not None else None
+
+    def end_over(self, now_s: float) -> None:
+        """End the sessions whose time is over, as nobody may ask for them any more."""
+        for session_id in [each for each, session in self._sessions.items() if self._has_ended(session, now_s)]:
+            self._end(session_id)
+
+    def has_login(self, cluster: str, login: Login) -> bool:
+        """Return whether any session is signed in to a cluster with this; two of one user may be."""
+        return any(session.credentials.get(cluster) == login for session in self._sessions.values())
+
+    def _end(self, session_id: str) -> Session | None:
+        ended = self._sessions.pop(session_id, None)
+        if ended is not None:
+            self.on_end(ended.credentials)
+        return ended
 
     def _has_ended(self, session: Session, now_s: float) -> bool:
         return now_s - session.used_s > self._idle_s or now_s - session.begun_s > self._lifetime_s

@@ -25,6 +25,7 @@ from ottla_operations.schemas.schema_codec import SchemaCodec
 ANSWER_TIMEOUT_S: Final = 10.0
 """How long a page waits for a cluster."""
 IDLE_ADMINS_MAX: Final = 4
+QUIET_LOGGER: Final = "ottla.console.librdkafka"
 Result = TypeVar("Result")
 
 log = structlog.get_logger("clusters")
@@ -139,7 +140,9 @@ def _quiet_logger() -> Any:
     """Return a logger that keeps librdkafka's lines from standard error, where they would be no JSON."""
     import logging  # noqa: PLC0415 - librdkafka wants one of these
 
-    quiet = logging.getLogger("ottla.console.librdkafka")
-    quiet.addHandler(logging.NullHandler())
+    quiet = logging.getLogger(QUIET_LOGGER)
+    # Or it would have one more for each user who comes.
+    if not any(isinstance(each, logging.NullHandler) for each in quiet.handlers):
+        quiet.addHandler(logging.NullHandler())
     quiet.propagate = False
     return quiet

@@ -13,8 +13,10 @@ from typing import Final
 
 from ottla_console.clusters.cached import Cached
 from ottla_console.clusters.cluster_kit import ClusterKit
+from ottla_console.clusters.consumer_surveys import ConsumerSurveys
 from ottla_console.clusters.event_log import EventLog
 from ottla_console.views.lag_history import LagHistories
+from ottla_console.views.topic_growth import TopicHistories
 from ottla_core.background import start_detached
 from ottla_operations.activity.activity import Activity, activity
 from ottla_operations.activity.sample import Sample, Sampler
@@ -36,6 +38,8 @@ LAG_AGE_MAX_S: Final = 5.0
 """Coordinators look at lag as often."""
 SAMPLE_AGE_MAX_S: Final = 4.0
 SAMPLE_WITHIN_S: Final = 30.0
+SAMPLE_INTERVAL_S: Final = 60.0
+"""Between two looks at what is written while nobody asks, so that a topic's growth is known when somebody does."""
 HEALTH_WITHIN_S: Final = 15.0
 POINTS_MAX: Final = 180
 """How many moments of traffic are kept."""
@@ -73,20 +77,22 @@ class ClusterWatch:
         self.traffic: deque[TrafficPoint] = deque(maxlen=POINTS_MAX)
         self.events = EventLog()
         self.lag_histories = LagHistories()
+        self.consumers = ConsumerSurveys(kit)
+        self.growth = TopicHistories()
         self.sample_problem: str | None = None
         self._sampler: Sampler | None = None
         self._sample: Sample | None = None
         self._activity: Activity | None = None
         self._is_sampling = False
+        self._sampling_took_s = 0.0
+        self._began_s = time.monotonic()
         self._used_s = time.monotonic()
         self._is_watched = False
 
     def activity(self) -> Activity | None:
         """Return the newest rates and sizes, None before the first; and have newer ones looked for."""
-        is_due = self._sample is None or time.monotonic() - self._sample.at_s > SAMPLE_AGE_MAX_S
-        if is_due and not self._is_sampling:
-            self._is_sampling = True
-            start_detached("sample of a cluster", self._take_sample(), cluster=self.kit.settings.name)
+        if self._sample is None or time.monotonic() - self._sample.at_s > SAMPLE_AGE_MAX_S:
+            self._begin_sample()
         return self._activity
 
     def keep_watching(self, *, without_end: bool) -> None:
@@ -100,6 +106,7 @@ class ClusterWatch:
         """Ask anew, as something was changed."""
         self.view.forget()
         self.health.forget()
+        self.consumers.forget()
 
     async def _load_view(self) -> ClusterView:
         def question(kit: ClusterKit) -> ClusterView:
@@ -118,12 +125,23 @@ class ClusterWatch:
                 try:
                     view = await self.view.get()
                     await self._look_at_settings(view)
+                    self._sample_by_itself()
                 except OperationError as error:
                     self.events.note_silence(str(error), time.time())
                 took_s = time.monotonic() - began_s
                 await asyncio.sleep(max(WATCH_INTERVAL_S, WATCH_SHARE * took_s))
         finally:
             self._is_watched = False
+
+    def _sample_by_itself(self) -> None:
+        last_s = self._began_s if self._sample is None else self._sample.at_s
+        if time.monotonic() - last_s > max(SAMPLE_INTERVAL_S, WATCH_SHARE * self._sampling_took_s):
+            self._begin_sample()
+
+    def _begin_sample(self) -> None:
+        if not self._is_sampling:
+            self._is_sampling = True
+            start_detached("sample of a cluster", self._take_sample(), cluster=self.kit.settings.name)
 
     async def _look_at_settings(self, view: ClusterView) -> None:
         topics = self.events.next_topics(view)
@@ -159,6 +177,7 @@ class ClusterWatch:
             return {}  # a group's page shows the rest all the same
 
     async def _take_sample(self) -> None:
+        began_s = time.monotonic()
         try:
             sample = await self.kit.ask(self._sampled, within_s=SAMPLE_WITHIN_S)
         except OperationError as error:
@@ -166,6 +185,7 @@ class ClusterWatch:
             return
         finally:
             self._is_sampling = False
+            self._sampling_took_s = time.monotonic() - began_s
         former, self._sample, self.sample_problem = self._sample or sample, sample, None
         self._activity = found = activity(former, sample)
         if former is not sample:
@@ -176,6 +196,9 @@ class ClusterWatch:
                     sum(each.written_bytes_per_s for each in found.brokers),
                 )
             )
+            if not sample.not_seen:  # else sizes and ends of some partitions are not known
+                at_s = time.time() - (time.monotonic() - sample.at_s)
+                self.growth.note(at_s, sample.at_s - former.at_s, found.topics)
 
     def _sampled(self, kit: ClusterKit) -> Sample:
         if self._sampler is None:

@@ -10,7 +10,7 @@ from ottla_console.views.message_field import Decode
 from ottla_console.views.message_rows import field_text
 from ottla_console.views.query_form import TopicQuery
 from ottla_operations.queries.query_answer import Answer, record_row
-from ottla_operations.queries.query_process import QueryProcess, check_sql, query_process
+from ottla_operations.queries.query_process import QueryProcess, check_sql, prepare, query_process
 from ottla_operations.records.bounded_reading import Looked
 from ottla_operations.records.record_line import Record
 from ottla_operations.records.record_masking import Mask
@@ -21,10 +21,18 @@ READ_AT_ONCE: Final = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Queried:
-    """What a query gave, over which records, and what the schema registry has failed with, if it has."""
+    """What a query gave.
+
+    Attributes:
+        answer: it.
+        looked: how far was looked for its records, without them.
+        records: how many these are.
+        problem: what the schema registry has failed with, if it has.
+    """
 
     answer: Answer
     looked: Looked
+    records: int
     problem: str | None
 
 
@@ -42,7 +50,9 @@ def query_topic(
         read = _read(kit, mask, topic, partitions, query)
         _give(process, read.looked.records, read.decode)
         answer = process.ask(sql, topic, rows_max)
-    return Queried(answer, read.looked, None if read.decode is None else read.decode.problem)
+    prepare()  # whoever asks, asks again
+    problem = None if read.decode is None else read.decode.problem
+    return Queried(answer, read.looked.without_records(), len(read.looked.records), problem)
 
 
 def query_topic_for_parquet(

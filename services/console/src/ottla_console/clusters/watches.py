@@ -44,7 +44,7 @@ class Watches:
         watch = found[0] if found else ClusterWatch(ClusterKit(settings, credentials, self._threads))
         self._watches[whose] = (watch, now_s)
         self._watches.move_to_end(whose)
-        self._make_room(now_s)
+        self.make_room(now_s)
         watch.keep_watching(without_end=whose in self._kept)
         return watch
 
@@ -58,7 +58,8 @@ class Watches:
         while self._watches:
             self._watches.popitem()[1][0].kit.close()
 
-    def _make_room(self, now_s: float) -> None:
+    def make_room(self, now_s: float) -> None:
+        """Close the connections that nobody has used for long, and those beyond `WATCHES_MAX`."""
         for whose, (watch, used_s) in list(self._watches.items()):
             if len(self._watches) <= WATCHES_MAX and now_s - used_s <= IDLE_MAX_S:
                 return

@@ -67,7 +67,7 @@ async def messages(visit: Visit) -> Response:
         problem=None if read.decode is None else read.decode.problem,
         rows=rows,
         is_masked=bool(visit.mask(row.name)),
-        looked=read.looked,
+        looked=read.looked.without_records(),
         total=sum(end - first for first, end in read.logs.values()),
         is_search=bool(query.words),
         is_first=query.place is None,

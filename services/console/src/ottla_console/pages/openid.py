@@ -79,10 +79,12 @@ async def begin_session(
 ) -> Response:
     """Begin a session of somebody whom the provider has signed in, and of nobody whom it has signed in before."""
     if visit.session is not None:
-        for name, settings in visit.console.clusters.items():
-            former = visit.session.credentials.pop(name, None) if settings.by_provider else None
-            if former is not None:  # it may be another user's, with rights that this one does not have
-                former.end()
+        by_provider = [name for name, settings in visit.console.clusters.items() if settings.by_provider]
+        # They may be another user's, with rights that this one does not have.
+        former = {
+            name: visit.session.credentials.pop(name) for name in by_provider if name in visit.session.credentials
+        }
+        visit.console.end_logins(former)
     role = signed_in.identity.role
     await visit.console.actions.note_sign_in(
         attempt.cluster, signed_in.identity.user, role=role.title if role is not None else "none"

@@ -32,6 +32,8 @@ def template_environment(files: Mapping[str, StaticFile], navigation: object) ->
         count=numbers.count_text,
         bytes=numbers.bytes_text,
         rate=numbers.rate_text,
+        bytes_change=numbers.bytes_change_text,
+        span=numbers.span_text,
         bytes_rate=numbers.bytes_rate_text,
         exact_pattern=exact_pattern,
         segment=lambda text: quote(text, safe=""),

@@ -27,6 +27,7 @@ from ottla_console.views.topic_table import TopicRow
 from ottla_operations.errors import OperationError
 from ottla_operations.queries.query_answer import SQL_CHARACTERS_MAX, BadSql
 from ottla_operations.queries.query_process import WITHIN_S as ANSWERED_WITHIN_S
+from ottla_operations.queries.query_process import prepare
 
 FORMATS: Final = {
     "jsonl": ("application/x-ndjson", result_json_lines),
@@ -54,6 +55,7 @@ async def query(visit: Visit) -> Response:
     try:
         asked = topic_query(typed, row.partitions)
         if not asked.sql.strip():
+            await visit.ask(lambda _: prepare())
             return _page(visit, row)
         found = await _ask(visit, row, asked, ROWS_SHOWN)
     except (BadQuery, BadSql) as error:
@@ -95,7 +97,7 @@ async def download(visit: Visit) -> Response:
         raise BadForm(str(error)) from None
     kind, written = FORMATS[format_]
     headers = {
-        "x-ottla-records": str(len(found.looked.records)),
+        "x-ottla-records": str(found.records),
         "x-ottla-rows": str(len(found.answer.rows)),
         "x-ottla-rows-left-out": "some" if found.answer.is_cut else "none",
     }

@@ -83,6 +83,18 @@ class Console:
     is_secure: bool
     openid: OpenIdSignIn | None = None
 
+    def end_logins(self, logins: Mapping[str, Login]) -> None:
+        """Give back what sessions were signed in with that have ended: tokens, and the connections of nobody else."""
+        for name, login in logins.items():
+            login.end()
+            if not self.sessions.has_login(name, login):
+                self.watches.end(self.clusters[name], login)
+
+    def end_over(self, now_s: float) -> None:
+        """End the sessions whose time is over, and connections that nobody has used for long."""
+        self.sessions.end_over(now_s)
+        self.watches.make_room(now_s)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ottla_console.views.numbers import span_text
+
 WIDTH: Final = 600
 HEIGHT: Final = 96
 MARGIN: Final = 4
@@ -30,7 +32,7 @@ class LineChart:
     @property
     def summary(self) -> str:
         """What is read out."""
-        return f"{self.title}: {self.newest} now, {self.highest} at most in the last {self.spans_s} seconds"
+        return f"{self.title}: {self.newest} now, {self.highest} at most in the last {span_text(self.spans_s)}"
 
 
 def line_chart(title: str, points: Sequence[tuple[float, float]], words: Sequence[str]) -> LineChart | None:

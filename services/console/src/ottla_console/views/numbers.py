@@ -18,6 +18,20 @@ def bytes_text(count: float | None) -> str:
     return NOT_KNOWN if count is None else human_bytes(count)
 
 
+def bytes_change_text(count: float) -> str:
+    """Return by how much a size has changed, with its sign and unit."""
+    return f"{'+' if count > 0 else '−' if count < 0 else ''}{human_bytes(abs(count))}"
+
+
+def span_text(span_s: float) -> str:
+    """Return a span of time, in the largest unit of which there are at least two."""
+    whole = max(0, round(span_s))
+    for unit, unit_s in (("hours", 3600), ("minutes", 60)):
+        if whole >= 2 * unit_s:
+            return f"{round(whole / unit_s)} {unit}"
+    return f"{whole} {'second' if whole == 1 else 'seconds'}"
+
+
 def rate_text(per_s: float | None) -> str:
     """Return a rate, by a second."""
     if per_s is None:

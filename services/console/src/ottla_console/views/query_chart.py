@@ -70,13 +70,16 @@ class TimeChart:
 
 
 def bar_chart(answer: Answer) -> BarChart | None:
-    """Return bars of the first column that has numbers, beside the first; None if there are none."""
+    """Return bars of the first column that has numbers, beside the first; None if there are none.
+
+    Where all rows say the same in the first column, as those of ``SELECT *`` with their topic, bars tell nothing.
+    """
     number = _measure(answer, LABELS)
     if number is None:
         return None
     pairs = [(row[0], float(row[number])) for row in answer.rows if isinstance(row[number], int | float)]
     shown = pairs[:BARS_MAX]
-    if len(shown) < 2:
+    if len({str(label) for label, _ in shown}) < 2:
         return None
     lowest, highest = min(0.0, *(value for _, value in shown)), max(0.0, *(value for _, value in shown))
     scale = BAR_WIDTH / ((highest - lowest) or 1)

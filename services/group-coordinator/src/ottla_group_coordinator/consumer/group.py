@@ -132,12 +132,16 @@ class ConsumerGroup(Group):
     ) -> None:
         """See that a member may commit offsets; an empty group takes commits of anybody who names no epoch.
 
+        In a transaction so does any group, where no member is named (KAFKA-18060): the first three versions of
+        TxnOffsetCommit can name none, and clients of later ones need not.
+
         Raises:
             UnknownMemberId, StaleMemberEpoch: it may not.
             IllegalGeneration: it may not, and speaks the classic protocol.
             UnsupportedVersion: a member of the consumer protocol must use a version that knows member epochs.
         """
-        if generation_or_epoch < 0 and not self.members:
+        names_nobody = generation_or_epoch < 0 and not member_id and instance_id is None
+        if (generation_or_epoch < 0 and not self.members) or (in_transaction and names_nobody):
             return
         member = self.check_member(member_id)
         is_old = api_version < FIRST_COMMIT_WITH_MEMBER_EPOCH and not in_transaction

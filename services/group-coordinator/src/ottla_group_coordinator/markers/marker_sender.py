@@ -15,6 +15,7 @@ What waits here is bounded by the transactional ids of the shards: each has one 
 """
 
 import asyncio
+import functools
 import itertools
 import math
 from collections import defaultdict, deque
@@ -24,9 +25,9 @@ from typing import Any, NamedTuple
 import structlog
 from kio.schema.errors import ErrorCode
 
-from ottla_core.background import start_detached
+from ottla_core.callback_answer import CallbackAnswer
 from ottla_core.cluster.state.model import NO_LEADER, ClusterState
-from ottla_core.errors import KafkaError
+from ottla_core.errors import KafkaError, OttlaError
 from ottla_core.shards import GROUP_TOPIC
 from ottla_core.slices import Pace
 from ottla_core.topic_partition import TopicPartition
@@ -62,6 +63,10 @@ class LeaderMoved(StreamClosed):
     """Another broker leads a partition than the one that was asked."""
 
 
+class AnswerLate(OttlaError):
+    """A broker has taken too long to answer."""
+
+
 class Lane(NamedTuple):
     """Messages to a broker that are sent and answered independently of others.
 
@@ -74,11 +79,19 @@ class Lane(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A message that is not answered."""
+    """A message that is not answered.
+
+    Attributes:
+        items: what it is about.
+        numbers: the ownership number that the markers of each item bear.
+        answer: the broker's.
+        due_s: when nobody waits for it any longer, by the event loop's clock.
+    """
 
     items: Sequence[Item]
     numbers: Sequence[int]
-    answer: "asyncio.Future[pb.MarkersWritten]"
+    answer: CallbackAnswer[pb.MarkersWritten]
+    due_s: float
 
 
 class MarkerSender:
@@ -116,6 +129,7 @@ class MarkerSender:
         self._in_flight: dict[Lane, list[Sent]] = defaultdict(list)
         self._flush: asyncio.Handle | None = None
         self._retry: asyncio.TimerHandle | None = None
+        self._watch: asyncio.TimerHandle | None = None
         self._tokens = itertools.count()
         self._gone = GoneTopics()
         self._warned_of_missing_s = -MISSING_WARNING_PAUSE_S
@@ -126,7 +140,12 @@ class MarkerSender:
         return len(self._runtime_of)
 
     def carry_out(self, runtime: Runtime, effects: Sequence[SendMarkers]) -> None:
-        """Begin to send markers that a shard has decided on and stored."""
+        """Begin to send markers that a shard has decided on and stored.
+
+        What can be sent is on its way to a broker before the shard gives its answers. So the broker that passes on
+        the producer's next request has mostly written the markers that it leads, and its guards for the next
+        transaction hold (the broker's `transactions/early_guards.py`).
+        """
         for order in effects:
             former = self._pending[runtime].pop(order.end.transactional_id, None)
             if former is not None:
@@ -134,7 +153,10 @@ class MarkerSender:
             pending = PendingEnd(order)
             self._pending[runtime][order.end.transactional_id] = pending
             self._runtime_of[pending] = runtime
-            self._make_due(pending)
+            pending.is_due = True
+            self._due.append(pending)
+        if not self._is_closed:
+            self._send_due()
 
     def forget(self, runtime: Runtime) -> None:
         """Send nothing more for a shard that is another's now, or that is loaded again."""
@@ -148,19 +170,16 @@ class MarkerSender:
             return
         for lane, messages in tuple(self._in_flight.items()):
             for sent in messages:
-                if not sent.answer.done() and self._has_moved(lane.stream, sent):
-                    sent.answer.set_exception(LeaderMoved("another broker leads a partition"))
+                if not sent.answer.is_settled and self._has_moved(lane.stream, sent):
+                    lane.stream.give_up(sent.answer, LeaderMoved("another broker leads a partition"))
         self._try_again_until(math.inf)
 
     def close(self) -> None:
         """Send nothing more."""
         self._is_closed = True
-        for handle in (self._flush, self._retry):
+        for handle in (self._flush, self._retry, self._watch):
             if handle is not None:
                 handle.cancel()
-        for messages in self._in_flight.values():
-            for sent in messages:
-                sent.answer.cancel()
 
     # What is due
 
@@ -207,7 +226,9 @@ class MarkerSender:
 
     def _send_due(self) -> None:
         """Hand what is due to the brokers' queues, and send what they have room for."""
-        self._flush = None
+        if self._flush is not None:
+            self._flush.cancel()
+            self._flush = None
         pace = Pace()
         while self._due:
             pending = self._due.popleft()
@@ -290,33 +311,55 @@ class MarkerSender:
             if not items:
                 break
             numbers = [item.pending.number for item in items]
-            sent = Sent(items, numbers, lane.stream.write_markers(markers_write(items, self._state().topics)))
+            answer = lane.stream.write_markers(markers_write(items, self._state().topics))
+            sent = Sent(items, numbers, answer, asyncio.get_running_loop().time() + ANSWER_TIMEOUT_S)
             in_flight.append(sent)
-            start_detached("markers", self._answered(lane, sent), broker=lane.stream.broker_id)
+            answer.when_settled(functools.partial(self._on_settled, lane, sent))
+            self._watch_answers(sent.due_s)
         if not queue:
             del self._queues[lane]
         if not in_flight:
             del self._in_flight[lane]
 
-    async def _answered(self, lane: Lane, sent: Sent) -> None:
+    def _on_settled(self, lane: Lane, sent: Sent, answer: CallbackAnswer[pb.MarkersWritten]) -> None:
+        """Take a broker's answer at once, as requests may follow that it lets go on; or go on later without one."""
+        if answer.error is None:
+            self._answered(lane, sent)
+        else:
+            asyncio.get_running_loop().call_soon(self._answered, lane, sent)
+
+    def _watch_answers(self, due_s: float) -> None:
+        if self._watch is None:
+            self._watch = asyncio.get_running_loop().call_at(due_s, self._give_up_late)
+
+    def _give_up_late(self) -> None:
+        """Go on without the answers that take too long."""
+        self._watch = None
+        now_s = asyncio.get_running_loop().time()
+        in_time: list[float] = []
+        for lane, messages in self._in_flight.items():
+            for sent in messages:
+                if sent.due_s > now_s:
+                    in_time.append(sent.due_s)
+                else:
+                    self._slow.update(partition for item in sent.items for partition in item.partitions)
+                    lane.stream.give_up(sent.answer, AnswerLate("timeout"))
+        if in_time:
+            self._watch_answers(min(in_time))
+
+    def _answered(self, lane: Lane, sent: Sent) -> None:
         """Take a broker's answer, or go on without one."""
-        results: Sequence[Sequence[int]] | None = None
-        try:
-            async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                answer = await sent.answer
-            results = [result.error_codes for result in answer.results]
-        except (StreamClosed, TimeoutError) as error:
-            if isinstance(error, TimeoutError):
-                self._slow.update(partition for item in sent.items for partition in item.partitions)
-            log.info("markers are not answered", broker=lane.stream.broker_id, reason=str(error) or "timeout")
-        except asyncio.CancelledError:
-            if not self._is_closed:
-                raise
+        if self._is_closed:
             return
-        finally:
-            self._in_flight[lane].remove(sent)
-            if not self._in_flight[lane]:
-                del self._in_flight[lane]
+        answer = sent.answer
+        results: Sequence[Sequence[int]] | None = None
+        if answer.result is None:
+            log.info("markers are not answered", broker=lane.stream.broker_id, reason=str(answer.error))
+        else:
+            results = [result.error_codes for result in answer.result.results]
+        self._in_flight[lane].remove(sent)
+        if not self._in_flight[lane]:
+            del self._in_flight[lane]
         if results is not None and not fits(sent.items, results):
             log.error("a broker's answer about markers is not about what was asked", broker=lane.stream.broker_id)
             results = None
@@ -385,9 +428,15 @@ class MarkerSender:
     # To shards and back
 
     def _finish(self, pending: PendingEnd) -> None:
-        """Tell the shard that every partition has its marker."""
-        request = MarkersWritten(token=self._token(), message=pending.order.end)
-        self._submit(pending, request, lambda _: self._done(pending))
+        """Tell the shard that every partition has its marker.
+
+        Unless a request waits for that, it is enough to store it together with what the shard is asked next.
+        """
+        end = pending.order.end
+        shard = self._runtime_of[pending].shard
+        is_awaited = shard is not None and end.transactional_id in shard.held
+        request = MarkersWritten(token=self._token(), message=end)
+        self._submit(pending, request, lambda _: self._done(pending), is_urgent=is_awaited)
 
     def _want_number(self, pending: PendingEnd) -> None:
         """Have the shard store a later number."""
@@ -400,14 +449,19 @@ class MarkerSender:
         self._submit(pending, NumberWanted(token=self._token(), message=pending.wanted_number), go_on)
 
     def _submit(
-        self, pending: PendingEnd, request: MarkersWritten | NumberWanted, on_answer: Callable[[Any], None]
+        self,
+        pending: PendingEnd,
+        request: MarkersWritten | NumberWanted,
+        on_answer: Callable[[Any], None],
+        *,
+        is_urgent: bool = True,
     ) -> None:
         def on_refusal(error: KafkaError) -> None:
             # Another owner sends all anew. Otherwise the shard is there again in a moment.
             if not pending.is_void and error.code is not ErrorCode.not_coordinator:
                 self._park(pending)
 
-        self._runtime_of[pending].submit(InternalRequest(request, on_answer, on_refusal))
+        self._runtime_of[pending].submit(InternalRequest(request, on_answer, on_refusal), is_urgent=is_urgent)
 
     def _done(self, pending: PendingEnd) -> None:
         if pending.is_void:

@@ -9,8 +9,10 @@ No length is believed before it is compared with the bytes that are there; whate
 `InvalidRecord` goes out.
 """
 
+import itertools
+import operator
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
@@ -34,10 +36,15 @@ Writer = Callable[[bytearray, Any], None]
 
 
 class ValueCodec(NamedTuple):
-    """How one type is read and written in one version."""
+    """How one type is read and written in one version.
+
+    Attributes:
+        number: the character by which `struct` knows the type, if it is a number.
+    """
 
     read: Reader
     write: Writer
+    number: str = ""
 
 
 FieldType = Callable[[int, bool], ValueCodec]
@@ -118,7 +125,8 @@ def struct_codec(message_type: type, fields: Sequence[Field], version: int, flex
     name = f"{message_type.__name__} v{version}"
     present = [field for field in fields if field.is_in(version)]
     plain = [(field.name, field.type(version, flexible)) for field in present if field.tag is None]
-    tagged = {field.tag: (field, field.type(version, flexible)) for field in present if field.tag is not None}
+    by_tag = {field.tag: (field, field.type(version, flexible)) for field in present if field.tag is not None}
+    tagged = dict(sorted(by_tag.items(), key=operator.itemgetter(0)))
     defaults = {field.name: field.default for field in fields if field not in present or field.tag is not None}
 
     def read(data: bytes, position: int) -> tuple[Any, int]:
@@ -138,13 +146,39 @@ def struct_codec(message_type: type, fields: Sequence[Field], version: int, flex
             raise InvalidRecord(f"{name}: {at}: {error.message}") from None
         return message_type(**values), position
 
+    writers = tuple(_writers(plain))
+
     def write(output: bytearray, message: Any) -> None:
-        for field_name, codec in plain:
-            codec.write(output, getattr(message, field_name))
+        for write_fields in writers:
+            write_fields(output, message)
         if flexible:
             write_tagged_fields(output, message, tagged)
 
     return ValueCodec(read, write)
+
+
+def _writers(fields: Sequence[tuple[str, ValueCodec]]) -> Iterator[Writer]:
+    """Yield what writes the fields of a message one after the other; numbers in a row are packed at once."""
+    for are_numbers, row in itertools.groupby(fields, lambda field: bool(field[1].number)):
+        if are_numbers:
+            yield _numbers_writer(tuple(row))
+        else:
+            yield from (_field_writer(name, codec) for name, codec in row)
+
+
+def _numbers_writer(fields: Sequence[tuple[str, ValueCodec]]) -> Writer:
+    pack = struct.Struct(">" + "".join(codec.number for _, codec in fields)).pack
+    names = [name for name, _ in fields]
+
+    def write(output: bytearray, message: object) -> None:
+        output += pack(*[getattr(message, name) for name in names])
+
+    return write
+
+
+def _field_writer(name: str, codec: ValueCodec) -> Writer:
+    write_value = codec.write
+    return lambda output, message: write_value(output, getattr(message, name))
 
 
 TaggedFields = dict[int, tuple[Field, ValueCodec]]
@@ -167,9 +201,9 @@ def read_tagged_fields(data: bytes, position: int, known: TaggedFields, values: 
 
 
 def write_tagged_fields(output: bytearray, message: object, known: TaggedFields) -> None:
-    """Append the tagged fields that have other values than their defaults; tags in ascending order."""
+    """Append the tagged fields, given in the order of their tags, that have other values than their defaults."""
     written = []
-    for tag, (field, codec) in sorted(known.items()):
+    for tag, (field, codec) in known.items():
         value = getattr(message, field.name)
         if value != field.default:
             encoded = bytearray()
@@ -210,8 +244,8 @@ def checked_length(length: int, data: bytes, position: int) -> int:
     return length
 
 
-def _integer(format_: str) -> FieldType:
-    packer = struct.Struct(format_)
+def _integer(number: str) -> FieldType:
+    packer = struct.Struct(f">{number}")
     size = packer.size
 
     def read(data: bytes, position: int) -> tuple[int, int]:
@@ -220,14 +254,14 @@ def _integer(format_: str) -> FieldType:
     def write(output: bytearray, value: int) -> None:
         output += packer.pack(value)
 
-    codec = ValueCodec(read, write)
+    codec = ValueCodec(read, write, number)
     return lambda _version, _flexible: codec
 
 
-INT8 = _integer(">b")
-INT16 = _integer(">h")
-INT32 = _integer(">i")
-INT64 = _integer(">q")
+INT8 = _integer("b")
+INT16 = _integer("h")
+INT32 = _integer("i")
+INT64 = _integer("q")
 
 
 def UUID_BYTES(_version: int, _flexible: bool) -> ValueCodec:  # noqa: N802  (a type like INT32)

@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 
 from ottla_core.background import start_awaited
+from ottla_core.callback_answer import CallbackAnswer
 from ottla_core.errors import OttlaError
 from ottla_core.rpc.frame_queue import FrameQueue
 from ottla_core.rpc.group_relay import topic_field
@@ -53,7 +54,7 @@ class RelayStream:
         self.broker_epoch = broker_epoch
         self.closed = asyncio.Event()
         self._on_request = on_request
-        self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._asked: dict[int, asyncio.Future[Any] | CallbackAnswer[Any]] = {}
         self._last_ask = 0
         self._outgoing = FrameQueue()
         self._drained = asyncio.Event()
@@ -79,10 +80,13 @@ class RelayStream:
 
         The future fails with `StreamClosed` if no answer can come any more.
         """
-        asked = pb.LogAppend(
-            shard=shard.partition, topic=topic_field(shard), batch=batch, preceding_batches=preceding
-        )
-        return self._ask(pb.Frame(log_append=asked))
+        asked: asyncio.Future[pb.LogAppended] = asyncio.get_running_loop().create_future()
+        question = self._question(asked, len(shard.topic) + len(batch) + sum(map(len, preceding))).log_append
+        question.shard = shard.partition
+        question.topic = topic_field(shard)
+        question.batch = batch
+        question.preceding_batches.extend(preceding)
+        return asked
 
     def read(self, shard: TopicPartition, offset: int, bytes_max: int) -> asyncio.Future[pb.LogRecords]:
         """Ask for batches from an offset on; the future fails with `StreamClosed` if no answer can come any more."""
@@ -109,15 +113,23 @@ class RelayStream:
         asked.add_done_callback(lambda _: self._asked.pop(number, None))
         return asked
 
-    def write_markers(self, markers: pb.MarkersWrite) -> asyncio.Future[pb.MarkersWritten]:
-        """Ask for markers to be written; the future fails with `StreamClosed` if the stream ends before.
+    def write_markers(self, markers: pb.MarkersWrite) -> CallbackAnswer[pb.MarkersWritten]:
+        """Ask for markers to be written; the answer fails with `StreamClosed` if the stream ends before.
 
-        A future that is given up is forgotten here as well.
+        It is told before any request behind it is taken, which may be of a producer whose last transaction is
+        complete by it.
         """
-        asked = self._ask(pb.Frame(markers_write=markers))
-        number = self._last_ask
-        asked.add_done_callback(lambda _: self._asked.pop(number, None))
+        asked: CallbackAnswer[pb.MarkersWritten] = CallbackAnswer()
+        self._question(asked, markers.ByteSize()).markers_write.CopyFrom(markers)
         return asked
+
+    def give_up(self, asked: CallbackAnswer[Any], error: OttlaError) -> None:
+        """Fail an answer that is not waited for any longer, and forget what was asked."""
+        for number, each in self._asked.items():
+            if each is asked:
+                del self._asked[number]
+                break
+        asked.fail(error)
 
     async def run(self, messages: AsyncIterable[pb.Frames], write: Callable[[pb.Frames], Awaitable[None]]) -> None:
         """Carry frames both ways until the broker ends the stream, it breaks, or it is closed."""
@@ -148,23 +160,31 @@ class RelayStream:
         self.closed.set()
         self._drained.set()
         asked, self._asked = self._asked, {}
-        for future in asked.values():
-            if not future.done():
-                future.set_exception(self._closed_error())
+        for each in asked.values():
+            _fail(each, self._closed_error())
 
     def _closed_error(self) -> StreamClosed:
         return StreamClosed(f"the stream of broker {self.broker_id} has ended")
 
     def _ask(self, frame: pb.Frame) -> asyncio.Future[Any]:
         asked: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        if self.closed.is_set():
-            asked.set_exception(self._closed_error())
-            return asked
-        self._last_ask += 1
-        frame.id = self._last_ask
-        self._asked[self._last_ask] = asked
-        self._put(frame)
+        self._question(asked, frame.ByteSize()).MergeFrom(frame)
         return asked
+
+    def _question(self, asked: asyncio.Future[Any] | CallbackAnswer[Any], payload_bytes: int) -> pb.Frame:
+        """Return the frame of a question, to be filled in before anything else runs.
+
+        Where the stream has ended it goes nowhere, and the answer has failed.
+        """
+        if self.closed.is_set():
+            _fail(asked, self._closed_error())
+            return pb.Frame()
+        self._last_ask += 1
+        self._asked[self._last_ask] = asked
+        frame = self._outgoing.add(payload_bytes)
+        frame.id = self._last_ask
+        self._after_adding()
+        return frame
 
     def _put(self, frame: pb.Frame) -> None:
         if self.closed.is_set():
@@ -204,7 +224,9 @@ class RelayStream:
 
     def _settle(self, ask: int, answer: object) -> None:
         asked = self._asked.pop(ask, None)
-        if asked is not None and not asked.done():
+        if isinstance(asked, CallbackAnswer):
+            asked.settle(answer)
+        elif asked is not None and not asked.done():
             asked.set_result(answer)
 
     async def _send(self, write: Callable[[pb.Frames], Awaitable[None]]) -> None:
@@ -212,3 +234,10 @@ class RelayStream:
             await write(await self._outgoing.take())
             if not self._outgoing:
                 self._drained.set()
+
+
+def _fail(asked: asyncio.Future[Any] | CallbackAnswer[Any], error: StreamClosed) -> None:
+    if isinstance(asked, CallbackAnswer):
+        asked.fail(error)
+    elif not asked.done():
+        asked.set_exception(error)

@@ -23,6 +23,7 @@ from ottla_core.wire.transaction_responses import (
 FIRST_FLEXIBLE_HEARTBEAT = 4
 FIRST_FLEXIBLE_OFFSET_COMMIT = 8
 FIRST_FLEXIBLE_END_TXN = 3
+FIRST_FLEXIBLE_ADD_PARTITIONS = 3
 FIRST_THROTTLED_OFFSET_COMMIT = 3
 FIRST_OFFSET_COMMIT_WITH_TOPIC_IDS = 10
 SHORT_LENGTH_MAX = 126
@@ -108,6 +109,8 @@ def _end_txn(version: int, response: Any) -> bytes:
 
 
 def _add_partitions_to_txn(version: int, response: Any) -> bytes | None:
+    if version < FIRST_FLEXIBLE_ADD_PARTITIONS:
+        return _fixed_add_partitions_to_txn(response)
     if version < FIRST_BATCHED_ADD_PARTITIONS or len(response.results_by_transaction) > SHORT_LENGTH_MAX:
         return None
     output = bytearray(NO_TAGGED_FIELDS + _NO_THROTTLE)
@@ -132,6 +135,19 @@ def _add_partitions_to_txn(version: int, response: Any) -> bytes | None:
             output += NO_TAGGED_FIELDS
         output += NO_TAGGED_FIELDS
     output += NO_TAGGED_FIELDS
+    return bytes(output)
+
+
+def _fixed_add_partitions_to_txn(response: Any) -> bytes:
+    output = bytearray(_NO_THROTTLE)
+    output += _INT32.pack(len(response.results_by_topic_v3_and_below))
+    for topic in response.results_by_topic_v3_and_below:
+        name = topic.name.encode()
+        output += _INT16.pack(len(name))
+        output += name
+        output += _INT32.pack(len(topic.results_by_partition))
+        for partition in topic.results_by_partition:
+            output += _PARTITION.pack(partition.partition_index, partition.partition_error_code)
     return bytes(output)
 
 

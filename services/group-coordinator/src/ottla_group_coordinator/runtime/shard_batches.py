@@ -103,7 +103,6 @@ class BatchPacker:
         self._encode_value = record_format.encode_value
         self._section_bytes_max = batch_bytes_max - HEADER_SIZE_BYTES
         self._appends: list[ShardAppend] = []
-        self._section = _Section()
         self._begin_append()
 
     @property
@@ -179,12 +178,11 @@ class BatchPacker:
             self._transactional.append(*each, now_ms)
 
     def _end_transactional_batch(self) -> None:
+        if not self._transactional.count:
+            return
         section, self._transactional = self._transactional, _Section()
-        if section.count:
-            assert self._transaction is not None
-            self._precede(
-                _batch(self._transaction, section, base_sequence=NO_SEQUENCE, attributes=TRANSACTIONAL_FLAG)
-            )
+        assert self._transaction is not None
+        self._precede(_batch(self._transaction, section, base_sequence=NO_SEQUENCE, attributes=TRANSACTIONAL_FLAG))
 
     def _precede(self, batch: bytes) -> None:
         self._preceding.append(batch)

@@ -24,6 +24,7 @@ from ottla_core.background import start_vital
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import KafkaError, OttlaError
 from ottla_group_coordinator.runtime.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator
+from ottla_group_coordinator.runtime.patience import Patience
 from ottla_group_coordinator.runtime.remote_shard_log import BatchRefused, OwnershipLost, RemoteShardLog, SequenceLost
 from ottla_group_coordinator.runtime.shard_batches import FENCING_SEQUENCE, BatchPacker, ShardAppend
 from ottla_group_coordinator.runtime.shard_context import Machine, ShardContext
@@ -44,6 +45,9 @@ QUEUED_MAX = 20_000
 
 WAITING_MAX = 100_000
 """Requests that may wait for their answer, those whose turn was taken included."""
+
+LINGER_S = 0.01
+"""How long a request that nobody waits for may wait for another one, to be stored together with it."""
 
 RETURN_MS = 3_000
 """How long time stands still after requests were refused because the log was away: until their clients come again."""
@@ -110,9 +114,12 @@ class ShardRuntime(Generic[Machine]):
         self._work = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_deadline_ms = 0
+        self._lingering: asyncio.TimerHandle | None = None
         self._time = ShardTime(context.awake_clock, context.clock)
         self._ahead_of_timers: int | None = None
         self._taking: CoordinatorRequest | None = None
+        self._storing: Round | None = None
+        self._patience = Patience(context.commit_timeout_s, self._on_stuck)
         self._is_finishing = False
         self._task: asyncio.Task[None] | None = None
 
@@ -120,8 +127,8 @@ class ShardRuntime(Generic[Machine]):
         """Begin to fence, load and serve."""
         self._task = start_vital("shard", self._run())
 
-    def submit(self, waiting: WaitingRequest) -> None:
-        """Take a request into the next round, or refuse it."""
+    def submit(self, waiting: WaitingRequest, *, is_urgent: bool = True) -> None:
+        """Take a request into the next round, or refuse it; that round begins at once, or after `LINGER_S`."""
         refusal = self._refusal()
         if refusal is not None:
             self._shared.counts.refused[refusal.code.name] += 1
@@ -130,7 +137,10 @@ class ShardRuntime(Generic[Machine]):
         request = waiting.request
         self._waiting[request.token] = waiting
         self._queue.append(request)
-        self._work.set()
+        if is_urgent:
+            self._work.set()
+        elif self._lingering is None:
+            self._lingering = asyncio.get_running_loop().call_later(LINGER_S, self._on_lingered)
 
     def on_cluster_state(self, state: ClusterState) -> None:
         """Take a cluster state with other topics into the next round."""
@@ -209,8 +219,10 @@ class ShardRuntime(Generic[Machine]):
         self.status = ShardStatus.ENDED
         self.shard = None
         self._shared.on_unloaded(self)
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._lingering):
+            if timer is not None:
+                timer.cancel()
+        self._patience.close()
         self._refuse_all(NotCoordinator())
 
     def _refuse_all(self, error: KafkaError) -> None:
@@ -247,12 +259,11 @@ class ShardRuntime(Generic[Machine]):
         await self._complete(self._decide(shard, is_first=True))
         while not self._is_finishing:
             self._wake_at_deadline(shard)
-            if not self._queue:
-                await self._work.wait()
-            else:
+            if self._work.is_set():
                 await asyncio.sleep(0)
+            else:
+                await self._work.wait()
             self._work.clear()
-            self.log.check_owner()
             if not self._is_finishing:
                 await self._complete(self._decide(shard))
 
@@ -275,6 +286,8 @@ class ShardRuntime(Generic[Machine]):
                 state, self._newer_state = self._newer_state, None
                 taken.add(shard.on_cluster_state(state, now_ms))
             self._take_turns(shard, taken, now_ms)
+            if self._queue:
+                self._work.set()  # the round is full
         except Exception:
             log.exception("a rule failed", shard=str(self.log.shard), request=self._taking)
             if self._taking is not None and (waiting := self._waiting.pop(self._taking.token, None)) is not None:
@@ -338,7 +351,8 @@ class ShardRuntime(Generic[Machine]):
         """Store batches, or see that nobody else has: either tells whether the shard is still ours."""
         loop = asyncio.get_running_loop()
         began_s, began_ms = loop.time(), self._shared.awake_clock.now_ms()
-        timeout = loop.call_later(self._shared.commit_timeout_s, self._on_stuck, taken)
+        self._storing = taken
+        self._patience.begin()
         try:
             # Without this, a former owner whose view of the cluster state lags would tell offsets of old, or that no
             # group has to be set back.
@@ -347,7 +361,8 @@ class ShardRuntime(Generic[Machine]):
             self._refuse_round(taken, KafkaError("what was to be stored is refused by the log"))
             raise ShardBroken(f"a round cannot be stored: {error}") from None
         finally:
-            timeout.cancel()
+            self._patience.end()
+            self._storing = None
         self._time.hold(max(0, self._shared.awake_clock.now_ms() - began_ms - HOLD_MS_MIN))
         if self.status is ShardStatus.STUCK:
             self._time.hold(RETURN_MS)
@@ -363,12 +378,13 @@ class ShardRuntime(Generic[Machine]):
         counts.append_bytes += taken.packer.size_bytes
         counts.append_s += took_s
 
-    def _on_stuck(self, taken: Round) -> None:
-        """Tell those who wait for a round that is not stored in time, and those behind it."""
+    def _on_stuck(self) -> None:
+        """Tell those who wait for the round that is not stored in time, and those behind it."""
+        assert self._storing is not None, "only while a round is being stored it may take too long"
         log.warning("a round is not stored in time; still trying", shard=str(self.log.shard))
         self._shared.counts.append_timeouts += 1
         self.status = ShardStatus.STUCK
-        self._refuse_round(taken, CoordinatorNotAvailable())
+        self._refuse_round(self._storing, CoordinatorNotAvailable())
         while self._queue:
             self._waiting.pop(self._queue.popleft().token).refuse(CoordinatorNotAvailable())
         self._ahead_of_timers = None
@@ -391,6 +407,19 @@ class ShardRuntime(Generic[Machine]):
         self._timer = asyncio.get_running_loop().call_later(delay_s, self._on_deadline)
         self._timer_deadline_ms = deadline_ms
 
+    def _on_lingered(self) -> None:
+        self._lingering = None
+        if self._queue:
+            self._work.set()
+
     def _on_deadline(self) -> None:
+        """Let a round begin if a timer is due; the one for which this was set may have been moved or cancelled."""
         self._timer = None
-        self._work.set()
+        shard = self.shard
+        if shard is None:
+            return
+        deadline_ms = shard.timers.next_deadline_ms
+        if deadline_ms is not None and deadline_ms <= self._time.now_ms():
+            self._work.set()
+        else:
+            self._wake_at_deadline(shard)

@@ -48,6 +48,11 @@ class ClusterView:
         """Ask soon: something said that what we know is not so."""
         self._is_stale.set()
 
+    async def look(self) -> None:
+        """Ask now: what is about to be decided depends on how things are; `problem` says if nobody answers."""
+        if self._wanted:
+            await self._ask()
+
     def topic(self, name: str) -> TopicMetadata | None:
         """Return what is known of a topic; None if nobody has answered yet."""
         return self._topics.get(name)

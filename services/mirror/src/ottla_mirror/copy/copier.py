@@ -36,6 +36,10 @@ from ottla_mirror.offsets.stored_copy import CopyStore, TransactionalStore
 
 RELEASE_TIMEOUT_S: Final = 10.0
 RELEASE_POLL_S: Final = 0.02
+FAILURES_BEFORE_WAY: Final = 5
+"""So often the target refuses a partition before that gives its memory to others."""
+WAIT_BEFORE_WAY_S: Final = 5.0
+"""So long a partition has no leader at the target before it does so: elections are over sooner."""
 log = structlog.get_logger("mirror")
 
 
@@ -293,9 +297,27 @@ class Copier:
         elif copy.may_repeat and self._writing.repeats and not work.is_held:
             failure = copy.failure
             reason = "" if failure is None else failure.message or failure.error.name
-            work.is_held = True  # until the pause is over
+            reason = f"the target did not take a batch: {reason}"
             self._target.refresh()
-            self.later(work, f"the target did not take a batch: {reason}", self._repeat)
+            if work.failures >= FAILURES_BEFORE_WAY and self._holds_up_others(work):
+                self._give_way(work, reason)
+            else:
+                work.is_held = True  # until the pause is over
+                self.later(work, reason, self._repeat)
+
+    def _holds_up_others(self, work: PartitionWork) -> bool:
+        """Whether a partition has batches in memory that others lack, and can be taken over anew without them.
+
+        Not one that needs something, or will: it may know of the target what is stored nowhere.
+        """
+        copy = work.copy
+        is_idle = copy is not None and copy.takes() and not copy.in_flight and not self._steward.has_in_hand(work)
+        return is_idle and work.accounted_bytes > 0 and self._writing.repeats and not self._has_room
+
+    def _give_way(self, work: PartitionWork, reason: str) -> None:
+        """Forget what was fetched of a partition that the target does not take; it is taken over anew later."""
+        self._replace_copy(work, None)
+        self.later(work, reason, self._steward.attend_to)
 
     def _repeat(self, work: PartitionWork) -> None:
         work.is_held = False
@@ -329,8 +351,12 @@ class Copier:
     # Leaders
 
     def _on_leaders(self) -> None:
+        now_s = time.time()
         for work in self._works.values():
             self.locate(work)
+            is_late = work.has_waited(WAIT_BEFORE_WAY_S, now_s)
+            if is_late and self._holds_up_others(work) and (problem := self._locate_target(work)):
+                self._give_way(work, problem)
 
     def locate(self, work: PartitionWork) -> str:
         """Take over what is known of a partition's leaders; return what is missing, or ""."""

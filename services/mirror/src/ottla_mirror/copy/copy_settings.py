@@ -1,7 +1,10 @@
 """What a copier is told."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
+
+from ottla_mirror.model import SourcePartition
 
 MEBIBYTE = 1024 * 1024
 
@@ -39,6 +42,8 @@ class CopySettings:
         backoff_s_max: the longest such pause.
         metadata_age_s_max: after which leaders are asked for anew though nothing has failed.
         start: where the copy of a partition begins that was never copied.
+        is_added: whether a partition has been added to its topic since the copy of that began. All of it is copied
+            whatever `start` says: its first records were written before anybody could look.
         source_alias: of the flow; transactional ids are named after it.
         transactions: how records are written in transactions; None for writing them without.
         dead_letter_topic: a topic of the target that takes what the target refuses; None for halting instead.
@@ -56,6 +61,7 @@ class CopySettings:
     backoff_s_max: float = 5.0
     metadata_age_s_max: float = 60.0
     start: Literal["earliest", "latest"] = "earliest"
+    is_added: Callable[[SourcePartition], bool] = lambda _: False
     dead_letter_topic: str | None = None
     source_alias: str = ""
     transactions: TransactionSettings | None = None

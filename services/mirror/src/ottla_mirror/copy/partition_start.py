@@ -6,7 +6,7 @@ It is done again whenever a partition's state machine does not know what the tar
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 from uuid import UUID
 
 import structlog
@@ -113,7 +113,7 @@ class StartOffsets:
             if (start := session_start(copied, beginning, cut_at)) is not None:
                 starts[work] = start
         # What was never copied begins where the settings say, and a topic that was created anew at its start.
-        for timestamp, some in _by_start(from_start, stored, self._settings.start).items():
+        for timestamp, some in _by_start(from_start, stored, self._settings).items():
             starts.update(await self._offsets(self._source, some, timestamp, failures))
         return starts
 
@@ -302,12 +302,12 @@ def _is_of_other_topics(session: Session, work: PartitionWork) -> bool:
 def _by_start(
     works: Sequence[PartitionWork],
     stored: Mapping[SourcePartition, StoredCopy],
-    start: Literal["earliest", "latest"],
+    settings: CopySettings,
 ) -> dict[int, list[PartitionWork]]:
     by_start: dict[int, list[PartitionWork]] = {}
     for work in works:
-        is_first = work.partition not in stored
-        by_start.setdefault(LATEST if is_first and start == "latest" else EARLIEST, []).append(work)
+        is_first = work.partition not in stored and not settings.is_added(work.partition)
+        by_start.setdefault(LATEST if is_first and settings.start == "latest" else EARLIEST, []).append(work)
     return by_start
 
 

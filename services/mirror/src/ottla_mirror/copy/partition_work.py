@@ -138,6 +138,10 @@ class PartitionWork:
         """Whether somebody has to help."""
         return self._state is PartitionState.HALTED
 
+    def has_waited(self, seconds: float, now_s: float) -> bool:
+        """Return whether it has waited for the same for so long."""
+        return self._state is PartitionState.WAITING and now_s - self._since_s >= seconds
+
     def set_state(self, state: PartitionState, reason: str, now_s: float) -> bool:
         """Take note how it fares; return whether that is news."""
         if (state, reason) == (self._state, self._reason):

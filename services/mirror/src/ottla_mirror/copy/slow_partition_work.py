@@ -5,6 +5,7 @@ A partition comes here when nothing of it is under way, and nothing of it is sen
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -115,7 +116,8 @@ class SlowPartitionWork:
             self._waiting = {work: None for work in self._waiting if work in self._attended}
             if works:
                 self._attended.update(works)
-                start_detached("attending to copied partitions", self._attend(works))
+                attending = self._attend(works)
+                start_detached("attending to copied partitions", attending, on_failure=partial(self._again, works))
 
     def _is_ready(self, work: PartitionWork) -> bool:
         """Whether something can be done; what waits for batches under way comes again when they are answered."""
@@ -126,6 +128,10 @@ class SlowPartitionWork:
 
     async def _attend(self, works: Collection[PartitionWork]) -> None:
         try:
+            if any(map(_doubts_target, works)):
+                # A topic of the target that was made anew takes batches as if nothing had happened, where they do not
+                # say of which topic they are. Whoever takes it for the former one fills it twice.
+                await self._target.look()
             wanted: dict[PartitionWork, PartitionStart] = {}
             for work in works:
                 beginning = await self._beginning(work)
@@ -141,6 +147,13 @@ class SlowPartitionWork:
             self._attended.difference_update(works)
             if self._waiting:
                 self._has_waiting.set()
+
+    def _again(self, works: Collection[PartitionWork]) -> None:
+        """Come back, after an unexpected failure, to partitions that still need something: nobody else would."""
+        for work in works:
+            needs_something = work.copy is None or work.copy.needed is not None or work.is_fetch_held
+            if needs_something and self._owner.is_ours(work) and not work.is_halted:
+                self._owner.later(work, "it failed unexpectedly; the worker's log says why", self.attend_to)
 
     async def _begin(self, wanted: dict[PartitionWork, PartitionStart]) -> None:
         try:
@@ -286,3 +299,9 @@ class SlowPartitionWork:
             self._owner.later(work, reason, self._owner.go_on)
             return
         self._owner.go_on(work)
+
+
+def _doubts_target(work: PartitionWork) -> bool:
+    """Whether it is not known what the target has of a partition."""
+    needed = work.copy.needed if work.copy is not None else None
+    return needed is not None and needed.need is Need.LOOK

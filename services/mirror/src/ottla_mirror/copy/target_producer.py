@@ -252,7 +252,17 @@ class TargetProducer:
     def _open(self) -> None:
         if not self._is_opening and not self._is_closed:
             self._is_opening = True
-            start_detached("opening a connection to the target", self._connect(), broker=self._broker_id)
+            start_detached(
+                "opening a connection to the target",
+                self._connect(),
+                on_failure=self._open_again,
+                broker=self._broker_id,
+            )
+
+    def _open_again(self) -> None:
+        """Try again, after a pause, what has failed unexpectedly: what is to be sent would wait for ever."""
+        self._failures += 1
+        self.kick()
 
     async def _connect(self) -> None:
         try:

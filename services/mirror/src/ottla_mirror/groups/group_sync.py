@@ -3,6 +3,9 @@
 Each round asks for all offsets anew, and writes what has changed. The maps come from the store of copies, so it does
 not matter who copies which partition. A group that cannot be looked at keeps no other one waiting.
 
+A checkpoint may be of a topic that was deleted since, at either side, and a later one of its name has other records
+at its offsets. So a group is sent only where its last translation has found it, which goes by the topics as they are.
+
 A checkpoint is deleted when its group, or the group's offset, is missing at the source in `LOOKS_BEFORE_DELETION`
 rounds: a program that asks for offsets shall not be told those of a group that has been gone for long.
 """
@@ -11,6 +14,7 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
+from uuid import UUID
 
 import structlog
 
@@ -95,6 +99,7 @@ class GroupSync:
         self._follower = TopicFollower(checkpoints, on_records=self._take, on_restart=self._checkpoints.clear)
         self._round = asyncio.Lock()
         self._groups: frozenset[str] = frozenset()
+        self._translated: dict[str, frozenset[CheckpointKey]] = {}
         self._stored: dict[CheckpointKey, int] = {}
         self._missing: dict[CheckpointKey, int] = {}
 
@@ -133,9 +138,11 @@ class GroupSync:
             # What a former leader has written late is seen, and put right.
             await self._follower.catch_up()
             topics = dict(self._topics())
+            source_ids = await self._translator.source_ids(topics)
             offsets = await self._committed(self._groups, topics)
-            found = await self._translate(offsets, topics)
+            found = await self._translate(offsets, topics, source_ids)
             await self._write_checkpoints(found, topics)
+            self._translated = _keys_of(found, topics)
             await self._delete_stale(offsets, topics)
 
     async def store_offsets(self) -> None:
@@ -172,12 +179,14 @@ class GroupSync:
         async with self._round:
             await self._follower.catch_up()
             topics = dict(self._topics())
+            source_ids = await self._translator.source_ids(topics)
             offsets = await self._source.offsets(group)
             committed = {each: at for each, at in offsets.items() if each.topic in topics}
             if not committed:
                 raise UnknownGroup(f"The source has no group {group} with offsets in topics that are copied")
-            found = await self._translate_settled(group, committed, topics)
+            found = await self._translate_settled(group, committed, topics, source_ids)
             await self._write_checkpoints({group: found}, topics)
+            self._translated |= _keys_of({group: found}, topics)
             wanted = self._wanted().get(group)
             reason = "nothing of its topics has been copied yet"
             if wanted:
@@ -189,22 +198,27 @@ class GroupSync:
         return SyncReport(group=group, is_stored=not reason, reason=reason, partitions=tuple(reports))
 
     def _wanted(self) -> dict[str, dict[TopicPartition, Checkpoint]]:
-        """Return what the offsets of groups at the target shall be."""
+        """Return what the offsets of groups at the target shall be, by the last translation of each."""
         own = set(self._topics().values())
         wanted: dict[str, dict[TopicPartition, Checkpoint]] = {}
         for key, checkpoint in self._checkpoints.found.items():
-            if key.topic in own and key not in self._missing:
+            is_valid = key in self._translated.get(key.group, ())
+            if is_valid and key.topic in own and key not in self._missing:
                 wanted.setdefault(key.group, {})[TopicPartition(key.topic, key.partition)] = checkpoint
         return wanted
 
     async def _translate_settled(
-        self, group: str, committed: Mapping[TopicPartition, CommittedOffset], topics: Mapping[str, str]
+        self,
+        group: str,
+        committed: Mapping[TopicPartition, CommittedOffset],
+        topics: Mapping[str, str],
+        source_ids: Mapping[str, UUID],
     ) -> _Found:
         """Translate a group's offsets, again and again while the copy comes nearer to them."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + SETTLE_S
         while True:
-            found = (await self._translate({group: committed}, topics))[group]
+            found = (await self._translate({group: committed}, topics, source_ids))[group]
             if not any(each.not_copied for each in found.translated.values()) or loop.time() >= deadline_s:
                 return found
             await asyncio.sleep(SETTLE_PAUSE_S)
@@ -224,10 +238,13 @@ class GroupSync:
         return found
 
     async def _translate(
-        self, offsets: Mapping[str, Mapping[TopicPartition, CommittedOffset]], topics: Mapping[str, str]
+        self,
+        offsets: Mapping[str, Mapping[TopicPartition, CommittedOffset]],
+        topics: Mapping[str, str],
+        source_ids: Mapping[str, UUID],
     ) -> dict[str, _Found]:
         wanted = {each for committed in offsets.values() for each in committed}
-        await self._translator.look(wanted, topics)
+        await self._translator.look(wanted, topics, source_ids)
         return {
             group: _Found(
                 committed,
@@ -358,3 +375,11 @@ class GroupSync:
     def _check_leads(self) -> None:
         if not self._leads():
             raise NotLeading
+
+
+def _keys_of(found: Mapping[str, _Found], topics: Mapping[str, str]) -> dict[str, frozenset[CheckpointKey]]:
+    """Return by group the checkpoints that say what was found just now."""
+    return {
+        group: frozenset(CheckpointKey(group, topics[at.topic], at.partition) for at in each.translated)
+        for group, each in found.items()
+    }

@@ -36,12 +36,25 @@ class Translator:
         self._usable: dict[TopicPartition, tuple[StoredCopy, LogBounds]] = {}
         self._source_metadata: ClusterMetadata | None = None
 
-    async def look(self, partitions: Collection[TopicPartition], topics: Mapping[str, str]) -> None:
+    async def source_ids(self, topics: Collection[str]) -> dict[str, UUID]:
+        """Return which topics of the source have these names now; to be asked before offsets of groups in them.
+
+        Raises:
+            Unreachable, AuthenticationFailed, UnsupportedByBroker: see `AsyncCluster`.
+        """
+        metadata = await self._source.metadata(topics)
+        return {topic: _id(metadata, topic) for topic in topics}
+
+    async def look(
+        self, partitions: Collection[TopicPartition], topics: Mapping[str, str], source_ids: Mapping[str, UUID]
+    ) -> None:
         """Find out what `translate` has to know of some partitions of the source.
 
         Args:
             partitions: of the source.
             topics: what its topics are called at the target.
+            source_ids: of which topics the offsets are that are to be translated: a later one of the same name has
+                other records at them.
 
         Raises:
             InternalTopicError: the maps cannot be read.
@@ -60,7 +73,8 @@ class Translator:
             target = bounds.get(remote[each])
             if copy is None or target is None:
                 continue
-            if is_of(copy, _id(self._source_metadata, each.topic), _id(there, topics[each.topic])):
+            source_id = _id(self._source_metadata, each.topic)
+            if source_id == source_ids[each.topic] and is_of(copy, source_id, _id(there, topics[each.topic])):
                 self._usable[each] = (copy, target)
 
     def translate(self, partition: TopicPartition, source_offset: int) -> Translated | None:

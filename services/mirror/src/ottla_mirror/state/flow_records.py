@@ -6,7 +6,8 @@ Keys and values are JSON. The last record of a key counts; a record without a va
 `["flow", NAME]`                  a flow that was created by REST: source, settings
 `["steering", NAME]`              whether a flow is paused, and its throttle
 `["clusters", NAME]`              the ids of its source and target, which must never become others
-`["topic", NAME, REMOTE TOPIC]`   a topic of the target that the flow has made, or is about to make
+`["topic", NAME, REMOTE TOPIC]`   a topic of the target that the flow has made, or is about to make: its source, and
+                                  how many partitions that had then
 ================================  ============================================================================
 """
 
@@ -61,12 +62,15 @@ class FlowState:
         steering: by flow.
         clusters: by flow.
         topics: by flow: topics of the target and their sources.
+        first_partitions: by flow and topic of the target: how many partitions the source had when the flow began
+            with it; nothing where that was not noted.
     """
 
     created: dict[str, CreatedFlow] = field(default_factory=dict)
     steering: dict[str, Steering] = field(default_factory=dict)
     clusters: dict[str, ClusterIds] = field(default_factory=dict)
     topics: dict[str, dict[str, str]] = field(default_factory=dict)
+    first_partitions: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
         """Take a record.
@@ -97,17 +101,24 @@ class FlowState:
         """Return the target's topics that other flows have made, and the flow's name."""
         return {remote: other for other, topics in self.topics.items() if other != flow for remote in topics}
 
+    def began_with(self, flow: str, remote_topic: str) -> int | None:
+        """Return how many partitions a topic's source had when a flow began with it; None if that was not noted."""
+        return self.first_partitions.get(flow, {}).get(remote_topic)
+
     def clear(self) -> None:
         """Forget everything, as it comes again."""
-        for each in (self.created, self.steering, self.clusters, self.topics):
+        for each in (self.created, self.steering, self.clusters, self.topics, self.first_partitions):
             each.clear()
 
     def _take_topic(self, flow: str, remote: str, document: Mapping[str, Any] | None) -> None:
-        topics = self.topics.setdefault(flow, {})
+        topics, first = self.topics.setdefault(flow, {}), self.first_partitions.setdefault(flow, {})
+        first.pop(remote, None)
         if document is None:
             topics.pop(remote, None)
-        else:
-            topics[remote] = document["topic"]
+            return
+        topics[remote] = document["topic"]
+        if "partitions" in document:
+            first[remote] = int(document["partitions"])
 
 
 def flow_record(name: str, flow: CreatedFlow | None) -> Entry:
@@ -140,9 +151,19 @@ def clusters_record(name: str, ids: ClusterIds | None) -> Entry:
     return _entry(("clusters", name), None if ids is None else {"source": ids.source, "target": ids.target})
 
 
-def topic_record(flow: str, remote_topic: str, topic: str | None) -> Entry:
-    """Return the record of a topic that a flow makes; without a source, that it is gone."""
-    return _entry(("topic", flow, remote_topic), None if topic is None else {"topic": topic})
+def topic_record(flow: str, remote_topic: str, topic: str | None, partitions: int | None = None) -> Entry:
+    """Return the record of a topic that a flow makes; without a source, that it is gone.
+
+    Args:
+        flow: its name.
+        remote_topic: the topic at the target.
+        topic: its source.
+        partitions: how many the source had when the flow began with it.
+    """
+    document: dict[str, Any] | None = None
+    if topic is not None:
+        document = {"topic": topic} if partitions is None else {"topic": topic, "partitions": partitions}
+    return _entry(("topic", flow, remote_topic), document)
 
 
 def _entry(key: tuple[str, ...], document: Mapping[str, Any] | None) -> Entry:

@@ -88,15 +88,16 @@ class TopicKeeper:
         for grown in plan.grown:
             extend = partial(self._target.extend, grown.remote_topic, grown.partitions)
             await self._try(grown.topic, failed, extend)
-        await self._note_adopted(plan)
+        await self._note_known(plan)
         if self._flow.settings.sync_topic_deletions_enabled:
             await self._delete_gone(plan.gone)
         if plan.new or plan.grown:
             plan = await self._plan()
+        growing = {grown.topic: f"{grown.remote_topic} is given more partitions" for grown in plan.grown}
         return TopicPlan(
             copied=plan.copied,
             refused=plan.refused,
-            waiting={**{new.topic: "it is being made" for new in plan.new}, **plan.waiting, **failed},
+            waiting={**{new.topic: "it is being made" for new in plan.new}, **growing, **plan.waiting, **failed},
         )
 
     async def sync_settings(self, copied: Mapping[str, CopiedTopic]) -> dict[str, str]:
@@ -170,7 +171,10 @@ class TopicKeeper:
         wanted = settings_of_new_topic(settings, self._flow.plugins.properties)
         replicas = self._flow.settings.replication_factor or max(min(REPLICAS_DEFAULT, brokers), 1)
         # Noted before it is made: whoever finds it after a crash knows whose it is.
-        await self._store.write([topic_record(self._flow.name, new.remote_topic, new.topic)])
+        # Somebody may have deleted the copy of a topic that has grown since the flow began with it.
+        began_with = self._store.state.began_with(self._flow.name, new.remote_topic)
+        first = new.partitions if began_with is None else min(began_with, new.partitions)
+        await self._store.write([topic_record(self._flow.name, new.remote_topic, new.topic, first)])
         try:
             self._check_leads()
             await self._target.create(
@@ -197,14 +201,19 @@ class TopicKeeper:
         await self._target.alter(topic, different)
         log.info("settings changed", flow=self._flow.name, topic=topic, settings=sorted(different))
 
-    async def _note_adopted(self, plan: TopicPlan) -> None:
-        made = self._store.state.made_by(self._flow.name)
-        adopted = [each for each in plan.copied.values() if each.remote_topic not in made]
-        if adopted:
+    async def _note_known(self, plan: TopicPlan) -> None:
+        """Note the topics that are adopted, and with how many partitions the flow began where that is not known."""
+        state, flow = self._store.state, self._flow.name
+        made = state.made_by(flow)
+        grown = {each.topic: each.partitions for each in plan.grown}
+        entries = [
+            topic_record(flow, each.remote_topic, each.topic, grown.get(each.topic, each.partitions))
+            for each in plan.copied.values()
+            if each.remote_topic not in made or state.began_with(flow, each.remote_topic) is None
+        ]
+        if entries:
             self._check_leads()
-            await self._store.write(
-                [topic_record(self._flow.name, each.remote_topic, each.topic) for each in adopted]
-            )
+            await self._store.write(entries)
 
     async def _delete_gone(self, gone: Sequence[str]) -> None:
         self._missing = {remote: self._missing.get(remote, 0) + 1 for remote in gone}

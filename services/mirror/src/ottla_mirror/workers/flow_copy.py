@@ -6,6 +6,7 @@ A copier is made when the worker has partitions of the flow for the first time; 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -27,6 +28,7 @@ from ottla_mirror.offsets.offset_sync_writer import (
     OffsetSyncWriter,
 )
 from ottla_mirror.offsets.stored_copy import CopyStore, TransactionalStore
+from ottla_mirror.state.flow_records import ClusterIds
 from ottla_mirror.workers.assignment import Work
 from ottla_mirror.workers.clusters import connected, internal_replicas
 from ottla_mirror.workers.copy_rates import CopyRates, Sample
@@ -51,12 +53,16 @@ class FlowCopy:
 
     Attributes:
         problem: why nothing can be copied at present; empty if it can.
-        check: asked before the first copy; raises an `OttlaError` where these are not the flow's clusters.
+        check: asked before the first copy for the clusters between which it is; raises an `OttlaError` where these
+            are not the flow's. To be set before `run`.
+        began_with: how many partitions the source of a topic of the target had when the flow began with it; None
+            where nobody knows. To be set before `run`.
     """
 
     def __init__(self, flow: FlowConfig, worker: WorkerSettings, memory: MemoryShares) -> None:
         self.problem = ""
-        self.check: Callable[[], Awaitable[object]] = _nothing_to_check
+        self.check: Callable[[], Awaitable[ClusterIds]] | None = None
+        self.began_with: Callable[[str], int | None] = lambda _: None
         self._flow = flow
         self._worker = worker
         self._memory = memory
@@ -118,8 +124,8 @@ class FlowCopy:
             try:
                 if self._wanted and self._copier is None:
                     # Every worker looks for itself: its configuration may name another cluster than the leader's.
-                    await self.check()
-                    self._copier = await self._opened()
+                    assert self.check is not None
+                    self._copier = await self._opened(await self.check())
                 await self._follow()
                 self.problem = ""
             except OttlaError as error:
@@ -140,9 +146,14 @@ class FlowCopy:
         self._memory.leave(self)
         if self._copier is not None:
             await self._copier.close()
-        if self._syncs is not None:
-            await self._syncs.close()
-        for cluster in self._clusters:
+        await self._close_what_is_open()
+
+    async def _close_what_is_open(self) -> None:
+        syncs, self._syncs = self._syncs, None
+        if syncs is not None:
+            await syncs.close()
+        clusters, self._clusters = self._clusters, []
+        for cluster in clusters:
             await cluster.close()
 
     async def _follow(self) -> None:
@@ -154,19 +165,33 @@ class FlowCopy:
         self._copier.limit_buffer(self._memory.share_bytes)
         if not is_changed:
             return
+        try:
+            await self._steer_copier(self._copier)
+        except BaseException:
+            self._changed.set()  # or what failed unexpectedly would wait for the next change
+            raise
+
+    async def _steer_copier(self, copier: Copier) -> None:
         if self._wanted != self._assigned:
             wanted = dict(self._wanted)
-            await self._copier.assign(wanted)
+            await copier.assign(wanted)
             self._assigned = wanted
         if self._paused:
-            self._copier.pause()
+            copier.pause()
         else:
-            self._copier.resume()
-        self._copier.throttle(self._throttle)
+            copier.resume()
+        copier.throttle(self._throttle)
 
-    async def _opened(self) -> Copier:
-        source = self._cluster(self._flow.source_clients.consumer)
-        target = self._cluster(self._flow.target_clients.producer)
+    async def _opened(self, ids: ClusterIds) -> Copier:
+        try:
+            return await self._open(ids)
+        except BaseException:
+            await self._close_what_is_open()  # or each attempt would leave its connections behind
+            raise
+
+    async def _open(self, ids: ClusterIds) -> Copier:
+        source = self._cluster(self._flow.source_clients.consumer, ids.source)
+        target = self._cluster(self._flow.target_clients.producer, ids.target)
         brokers = len((await target.metadata(())).brokers)
         topic = InternalTopic(
             target,
@@ -180,20 +205,26 @@ class FlowCopy:
         is_transactional = self._flow.settings.is_transactional
         kept: CopyStore | TransactionalStore = store
         if self._flow.settings.emit_offset_syncs_enabled:
-            self._syncs = self._offset_syncs(target)
+            self._syncs = self._offset_syncs(target, ids)
             kept = (OffsetSyncingTransactions if is_transactional else OffsetSyncingStore)(store, self._syncs)
         self._memory.join(self)
-        settings = copy_settings(self._flow, self._memory.share_bytes)
+        settings = replace(copy_settings(self._flow, self._memory.share_bytes), is_added=self._is_added)
         count = COORDINATOR_CONNECTIONS if is_transactional else 0
-        coordinators = [self._cluster(self._flow.target_clients.producer) for _ in range(count)]
+        coordinators = [self._cluster(self._flow.target_clients.producer, ids.target) for _ in range(count)]
         return Copier(source, target, kept, settings, coordinators)
 
-    def _offset_syncs(self, target: AsyncCluster) -> OffsetSyncWriter:
+    def _is_added(self, partition: SourcePartition) -> bool:
+        """Return whether a partition has been added to its topic since the flow began with that."""
+        remote_topic = self._wanted.get(partition)
+        began_with = None if remote_topic is None else self.began_with(remote_topic)
+        return began_with is not None and partition.partition >= began_with
+
+    def _offset_syncs(self, target: AsyncCluster, ids: ClusterIds) -> OffsetSyncWriter:
         """Begin to write MirrorMaker's offset syncs, at the cluster that is to have them."""
         flow = self._flow
         cluster, other = target, flow.source
         if flow.settings.offset_syncs_topic_location == "source":
-            cluster, other = self._cluster(flow.source_clients.producer), flow.target
+            cluster, other = self._cluster(flow.source_clients.producer, ids.source), flow.target
         topic = InternalTopic(
             cluster,
             flow.plugins.policy.offset_syncs_topic(other),
@@ -203,8 +234,9 @@ class FlowCopy:
         writer.start()
         return writer
 
-    def _cluster(self, client: ClientConfig) -> AsyncCluster:
+    def _cluster(self, client: ClientConfig, cluster_id: str) -> AsyncCluster:
         cluster = connected(client)
+        cluster.expect(cluster_id)
         self._clusters.append(cluster)
         return cluster
 
@@ -215,10 +247,6 @@ class FlowCopy:
             del self._rates[partition]
         for partition, status in statuses.items():
             self.rates(partition).take(Sample(now_s, status.records, status.bytes, status.source_end))
-
-
-async def _nothing_to_check() -> None:
-    """Check nothing, before somebody says what."""
 
 
 def copy_settings(flow: FlowConfig, buffer_bytes_max: int) -> CopySettings:

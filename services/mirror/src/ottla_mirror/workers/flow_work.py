@@ -6,6 +6,7 @@ Nothing here ends because a cluster is away: what fails is tried again, and the 
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -61,6 +62,7 @@ class FlowWork:
         self.flow = flow
         self.copy = copy
         copy.check = self.check
+        copy.began_with = partial(store.state.began_with, flow.name)
         self.problem = ""
         self.plan: TopicPlan | None = None
         self._store = store
@@ -166,7 +168,7 @@ class FlowWork:
         return dict(self._setting_problems)
 
     async def check(self) -> ClusterIds:
-        """Ask both clusters who they are, and return it.
+        """Ask both clusters who they are, and return it; from then on no others are asked in their place.
 
         Raises:
             FlowRefused: the flow cannot run between them.
@@ -175,6 +177,9 @@ class FlowWork:
         source, target = await self._source_admin.metadata(()), await self._target_admin.metadata(())
         ids = ClusterIds(source=source.cluster_id, target=target.cluster_id)
         check_clusters(self.name, ids, self._store.state.clusters.get(self.name))
+        # What another cluster lacks would be taken for deleted, and what it has be mixed with the copies.
+        self._source.expect(ids.source)
+        self._target.expect(ids.target)
         return ids
 
     async def _lead(self) -> None:
@@ -208,7 +213,7 @@ class FlowWork:
             is_asked = self._refresh.is_set()
             self._refresh.clear()
             now_s = time.monotonic()
-            is_due = self.plan is None or (settings.refresh_topics_enabled and now_s >= next_look_s)
+            is_due = self.plan is None or (self._has_to_look_again and now_s >= next_look_s)
             if is_asked or is_due:
                 await self._look()
                 next_look_s = now_s + settings.refresh_topics_interval_s
@@ -224,6 +229,11 @@ class FlowWork:
                 self._looked.set()
             self._tell(acl_problem)
             await self._wait(LEAD_CHECK_INTERVAL_S)
+
+    @property
+    def _has_to_look_again(self) -> bool:
+        """Whether to look again; what was not ready is waited for also where nothing new is looked for."""
+        return self.flow.settings.refresh_topics_enabled or (self.plan is not None and bool(self.plan.waiting))
 
     async def _sync_acls(self, plan: TopicPlan) -> str:
         """Copy access control lists; returns why that is refused, which keeps nothing else waiting."""

@@ -181,8 +181,9 @@ class TargetWorker:
                 await asyncio.sleep(RETRY_PAUSE_S)
         self.problem = ""
         await self._keep_flows()
-        self._start("membership of mirrors", self.membership.run)
-        self.is_ready = True
+        if not self.is_ready:  # else this was started anew, and two memberships would take turns at the same place
+            self._start("membership of mirrors", self.membership.run)
+            self.is_ready = True
         await self._follow()
 
     async def _opened(self) -> FlowStore:

@@ -2,15 +2,18 @@
 
 import asyncio
 import errno
+import os
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ottla_broker.log.cleaning.cleaner import CleanerSettings
+from ottla_broker.log.cleaning.cleaner import CleanerSettings, LogCleaner
 from ottla_broker.log.partition.log_compaction import RoundLimits
 from ottla_broker.log.partition.log_transactions import LogTransactions
 from ottla_broker.log.partition.partition_log import PartitionLog
@@ -18,7 +21,7 @@ from ottla_broker.log.segments.transaction_index import AbortedTransaction
 from ottla_broker.log.store.log_store import LogStore
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
-from tests.support.broker.compactions import compacted, last_values, pairs_of, put, records_of
+from tests.support.broker.compactions import DELETE_RETENTION_MS, compacted, last_values, pairs_of, put, records_of
 from tests.support.broker.log_stores import FLIGHTS, TOPIC_ID, crash, retire, store_in, until
 from tests.support.broker.partition_logs import NOW_MS, read_batches
 from tests.support.broker.transactional_logs import committed_values, end, write
@@ -233,3 +236,68 @@ async def test_other_settings_take_effect_while_the_cleaner_runs(tmp_path: Path)
         put(log, (b"a", b"newer"))
         log.roll(NOW_MS)
         await until(lambda: log.compaction.first_dirty_offset == 61)
+
+
+async def test_a_deleted_key_is_not_back_for_good_where_a_power_failure_undoes_a_swap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log counts as compacted only when that is on the disk: else a tombstone goes that has deleted nothing."""
+    data, before = tmp_path / "data", tmp_path / "before"
+    partition = data / str(FLIGHTS)
+    async with cleaning_store(data, cleaner=replace(QUICK, enable=False)) as store:
+        log = await store.create(FLIGHTS, TOPIC_ID, CONFIG, is_new=True)
+        for value in (b"deleted", None):
+            put(log, (b"key", value))
+            log.roll(NOW_MS)
+        await until(lambda: log.recovery_point == 2)
+    shutil.copytree(partition, before)
+    with monkeypatch.context() as patched:
+        refuse_fsyncs_of(partition, patched)
+        async with cleaning_store(data) as store:
+            await until(lambda: store.cleaner.rounds + store.cleaner.uncleanable_count == 1)
+            assert [(key, value) for _, key, value in pairs_of(store.logs[FLIGHTS])] == [(b"key", None)]
+    shutil.rmtree(partition)
+    before.rename(partition)
+    crash(data)
+    for later_ms in (0, DELETE_RETENTION_MS + 1):
+        async with cleaning_store(data, later_ms=later_ms) as store:
+            log = store.logs[FLIGHTS]
+            put(log, (b"other", b"%d" % later_ms))
+            log.roll(NOW_MS)
+            await until(lambda log=log: log.compaction.first_dirty_offset == log.log_end_offset)  # type: ignore[misc]
+            assert b"key" not in last_values(records_of(log))
+
+
+def refuse_fsyncs_of(directory: Path, patched: pytest.MonkeyPatch) -> None:
+    """Have no change of the names in a directory become durable."""
+    fsync = os.fsync
+
+    def refusing(descriptor: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").readlink() == directory:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        fsync(descriptor)
+
+    patched.setattr(os, "fsync", refusing)
+
+
+async def test_a_process_that_is_ended_right_after_a_round_costs_no_other_log_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a move that begins while the checkpoint is written."""
+    async with cleaning_store(tmp_path, cleaner=replace(QUICK, enable=False)) as store:
+        for name in (FLIGHTS, OTHER):
+            fill(await store.create(name, TOPIC_ID, CONFIG, is_new=True))
+    ended: list[TopicPartition] = []
+
+    async def end_process(cleaner: LogCleaner, topic_partition: TopicPartition) -> None:
+        if not ended:
+            cleaner._underway[topic_partition].process.kill()
+        ended.append(topic_partition)
+
+    async with cleaning_store(tmp_path, cleaner=replace(QUICK, enable=False)) as store:
+        cleaner = store.cleaner
+        monkeypatch.setattr(cleaner, "_write_checkpoint", partial(end_process, cleaner))
+        cleaner.reconfigure(QUICK)
+        cleaner.start()
+        await until(lambda: len(ended) + cleaner.uncleanable_count == 2)
+        assert cleaner.uncleanable_count == 0

@@ -47,10 +47,31 @@ def test_assigning_the_latest_epoch_again_changes_nothing(epochs: LeaderEpochs) 
 def test_truncation_from_either_end(epochs: LeaderEpochs) -> None:
     epochs.truncate_from_end(30)
     assert epochs.latest == 4
-    epochs.truncate_from_start(25)
+    epochs.truncate_from_start(25, 30)
     assert epochs.entries == ((4, 25),)
     epochs.truncate_from_end(25)
     assert epochs.entries == ()
+
+
+def test_of_an_emptied_log_the_epoch_of_its_last_record_is_known_apart_from_one_without_records(
+    epochs: LeaderEpochs,
+) -> None:
+    epochs.truncate_from_start(30, 30)
+    assert epochs.entries == ((4, 29), (7, 30))
+    epochs.truncate_from_end(30)
+    assert epochs.entries == ((4, 29),)
+    epochs.truncate_from_start(30, 30)
+    assert epochs.entries == ((4, 29),)
+    epochs.assign(8, 30)
+    epochs.truncate_from_start(31, 32)
+    assert epochs.entries == ((8, 31),)
+
+
+def test_an_empty_log_that_begins_at_0_has_no_epoch_before() -> None:
+    epochs = LeaderEpochs()
+    epochs.assign(3, 0)
+    epochs.truncate_from_start(0, 0)
+    assert epochs.entries == ((3, 0),)
 
 
 def test_epoch_at_an_offset(epochs: LeaderEpochs) -> None:

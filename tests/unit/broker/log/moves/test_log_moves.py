@@ -258,7 +258,7 @@ async def test_a_log_is_not_compacted_while_it_moves(disks: tuple[Path, Path]) -
         assert store.cleaner._paused[FLIGHTS] == 1
         rate.bytes_per_second = UNLIMITED
         await settled_in(target, log, *disks)
-        assert store.cleaner._paused[FLIGHTS] == 0
+        await until(lambda: store.cleaner._paused[FLIGHTS] == 0)
 
 
 async def test_a_log_that_comes_later_is_created_where_it_was_wanted(disks: tuple[Path, Path]) -> None:
@@ -416,3 +416,18 @@ async def test_a_moved_log_has_its_aborts_and_what_is_open(disks: tuple[Path, Pa
             found = store.logs[FLIGHTS]
             assert committed_values(found) == [b"value 0", b"committed"]
             assert len(aborts(found)) == number + 1
+
+
+async def test_a_log_that_cannot_be_copied_whole_is_not_moved(disks: tuple[Path, Path]) -> None:
+    """A segment whose file is gone, as a swap that was interrupted leaves it, can come back only where it was."""
+    async with store_in(*disks, config=SMALL) as store:
+        log = await filled(store)
+        source = log.directory.parent
+        (kept_as := log.segments[1].path().with_suffix(".log.kept")).hardlink_to(log.segments[1].path())
+        log.segments[1].path().unlink()
+        await store.move(FLIGHTS, other_of(log, disks))
+        await until(lambda: not store._moves.is_under_way(FLIGHTS))
+        assert log.directory.parent == source
+        assert not futures_in(*disks)
+        kept_as.rename(log.segments[1].path())
+        assert len(read_values(log)) == 30

@@ -12,7 +12,16 @@ from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_broker.log.segments.segment import LogSegment
 from ottla_core.errors import CorruptMessage, InvalidRecord, KafkaStorageError
 from ottla_core.topic_config import TopicConfig
-from tests.support.broker.partition_logs import NOW_MS, batch_of, open_log, read_values, small_segments
+from ottla_core.wire.record_batch import INT32_MAX
+from tests.support.broker.partition_logs import (
+    NOW_MS,
+    append,
+    batch_of,
+    open_log,
+    problems_in,
+    read_values,
+    small_segments,
+)
 
 
 def batches(seed: int, count: int) -> list[bytes]:
@@ -109,9 +118,7 @@ def test_a_run_that_the_disk_refuses_leaves_the_log_as_it_was(
     assert [value for _, value in read_values(log)] == [b"a", b"b", b"c"]
 
 
-def test_a_disk_that_cannot_be_read_is_a_storage_error_of_the_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_cannot_be_read_makes_the_log_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether a segment has been filling for long enough may have to be read from it."""
 
     def refuse(_segment: LogSegment) -> int:
@@ -123,6 +130,34 @@ def test_a_disk_that_cannot_be_read_is_a_storage_error_of_the_log(
     monkeypatch.setattr(LogSegment, "first_timestamp", refuse)
     with pytest.raises(KafkaStorageError, match="Input/output error"):
         log.append_as_follower(more, now_ms=NOW_MS)
+    assert "a read failed" in str(log.failure)
     monkeypatch.undo()
-    log.append_as_follower(more, now_ms=NOW_MS)
-    assert [value for _, value in read_values(log)] == [b"a", b"b", b"c"]
+    assert [value for _, value in read_values(log)] == [b"a"]
+
+
+@pytest.mark.parametrize("gap", [4, INT32_MAX + 4])
+@pytest.mark.parametrize("refused", ["os.pwritev", "ottla_broker.log.segments.segment.SegmentFile"])
+def test_what_a_replica_takes_as_the_leader_after_a_refused_batch_behind_a_gap_survives_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str, gap: int
+) -> None:
+    """The batch needs a new segment, which is there although the batch is not: no record may lie before it."""
+    config = small_segments(cleanup_policy=frozenset({"compact"}))  # where gaps are no losses
+    log = open_log(tmp_path / "log-0", config=config)
+    log.append_as_follower(batch_of(b"v" * 200), now_ms=NOW_MS)
+    behind_gap = batch_of(b"w" * 400, base_offset=1 + gap, leader_epoch=0)
+
+    def no_room(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(refused, no_room)
+        with pytest.raises(KafkaStorageError):
+            log.append_as_follower(behind_gap, now_ms=NOW_MS)
+    append(log, b"acknowledged", leader_epoch=1)
+    kept = read_values(log)
+    assert [value for _, value in kept] == [b"v" * 200, b"acknowledged"]
+    log.abandon()
+    reopened = open_log(log.directory, config=config, was_clean=False)
+    assert (read_values(reopened), reopened.lost_from) == (kept, None)
+    assert problems_in(log.directory) == []
+    reopened.abandon()

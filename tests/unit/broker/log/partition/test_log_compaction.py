@@ -13,7 +13,8 @@ from ottla_broker.log.partition import local_log
 from ottla_broker.log.partition.log_compaction import RoundGivenUp
 from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_broker.log.producers.producer_snapshot import snapshot_offsets
-from ottla_core.errors import CorruptMessage, InvalidRecord
+from ottla_broker.log.segments.segment_swap import SwapInterrupted
+from ottla_core.errors import CorruptMessage, InvalidRecord, KafkaStorageError
 from ottla_core.wire.compression import Codec
 from ottla_core.wire.record_batch import (
     DELETE_HORIZON_FLAG,
@@ -340,6 +341,31 @@ def test_a_swap_whose_segment_cannot_be_opened_is_taken_back(
 
     again = reopened(log)
     compact(again)
+    assert pairs_of(again) == [(1, A, b"2")]
+    assert problems_in(again.directory) == []
+
+
+def test_a_swap_that_is_interrupted_ends_the_log_until_the_next_start(
+    log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for value in (b"1", b"2"):
+        put(log, (A, value))
+        log.roll(NOW_MS)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    told: list[bool] = []
+    log.when_failed(lambda: told.append(True))
+    with monkeypatch.context() as refusing:
+        refusing.setattr(local_log, "LogSegment", refuse)
+        refusing.setattr(Path, "rename", refuse)  # the swap is carried out, but cannot be taken back
+        with pytest.raises(SwapInterrupted):
+            compact(log)
+    assert told, "another replica takes over"
+    with pytest.raises(KafkaStorageError, match="a swap of compaction was interrupted"):
+        put(log, (A, b"3"))
+    again = reopened(log)
     assert pairs_of(again) == [(1, A, b"2")]
     assert problems_in(again.directory) == []
 

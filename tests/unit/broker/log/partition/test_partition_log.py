@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain, repeat
@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
+from ottla_broker.log.files.leader_epoch_checkpoint import EpochEntry, write_leader_epochs
 from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_broker.log.segments.log_slice import FileSlice
 from ottla_broker.log.segments.segment_file import OpenFiles
@@ -272,6 +273,51 @@ def many(tmp_path: Path) -> PartitionLog:
     return log
 
 
+def reads_of(log: PartitionLog) -> list[Callable[[], object]]:
+    """Ways to have a log read its files, each for an offset that no other has asked for."""
+    return [
+        lambda: log.read(0, max_bytes=10, end_offset=40, at_least_one_batch=True),
+        lambda: log.offset_for_timestamp(NOW_MS),
+        log.max_timestamp,
+        lambda: log.contiguous_end(4),
+    ]
+
+
+@pytest.mark.parametrize("way", range(4))
+def test_a_log_that_cannot_be_read_takes_no_more_records_and_its_owner_is_told(many: PartitionLog, way: int) -> None:
+    told: list[str | None] = []
+    many.when_failed(lambda: told.append(many.failure))
+    refused = OSError(errno.EIO, os.strerror(errno.EIO))
+    with patch.object(os, "pread", side_effect=refused), pytest.raises(KafkaStorageError, match="Input/output error"):
+        reads_of(many)[way]()
+    assert len(told) == 1
+    assert "a read failed" in str(told[0])
+    with pytest.raises(KafkaStorageError, match="takes no more records"):
+        append(many, b"v")
+    reads_of(many)[way]()  # those who have nobody else to ask go on
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_a_read_that_lacks_what_others_use_at_present_is_no_fault_of_the_disk(many: PartitionLog, code: int) -> None:
+    for read in reads_of(many):
+        with patch.object(os, "pread", side_effect=OSError(code, os.strerror(code))), suppress(KafkaStorageError):
+            read()
+    assert many.failure is None
+
+
+def test_an_append_that_has_to_read_first_fails_the_log_as_well(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, b"v")
+    log.close()
+    log = open_log(tmp_path)
+    with (
+        patch.object(os, "pread", side_effect=OSError(errno.EIO, os.strerror(errno.EIO))),
+        pytest.raises(KafkaStorageError, match="Cannot append"),
+    ):
+        append(log, b"v")
+    assert log.failure is not None
+
+
 @pytest.mark.parametrize("max_bytes", [0, 1, 200, 333, 1 << 20])
 @pytest.mark.parametrize("start", [0, 1, 7, 38, 39])
 def test_reading_on_from_any_offset_finds_everything(many: PartitionLog, max_bytes: int, start: int) -> None:
@@ -392,12 +438,14 @@ def test_segments_roll_when_an_index_is_full(tmp_path: Path) -> None:
     assert len(read_values(log)) == 20
 
 
-def test_segments_roll_before_relative_offsets_overflow(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("offset", "segment_offset"), [(2**31, 1), (2**31 + 1, 2**31 + 1)])
+def test_segments_roll_before_relative_offsets_overflow(tmp_path: Path, offset: int, segment_offset: int) -> None:
+    """The next one begins where the log ends, unless the gap is too wide for that."""
     log = open_log(tmp_path)
     log.append_as_follower(batch_of(b"a", base_offset=0, leader_epoch=1), now_ms=NOW_MS)
-    log.append_as_follower(batch_of(b"b", base_offset=2**31, leader_epoch=1), now_ms=NOW_MS)
-    assert [segment.base_offset for segment in log.segments] == [0, 2**31]
-    assert read_values(log) == [(0, b"a"), (2**31, b"b")]
+    log.append_as_follower(batch_of(b"b", base_offset=offset, leader_epoch=1), now_ms=NOW_MS)
+    assert [segment.base_offset for segment in log.segments] == [0, segment_offset]
+    assert read_values(log) == [(0, b"a"), (offset, b"b")]
 
 
 # Retention and deletion
@@ -417,6 +465,42 @@ def test_expired_segments_are_renamed_at_once_and_unlinked_later(tmp_path: Path)
         work()
     assert not [name for name in names(tmp_path) if name.endswith(".deleted")]
     assert append(log, b"next").base_offset == 20
+
+
+@contextmanager
+def room_for_names_only() -> Iterator[None]:
+    """A disk that takes no byte more, while files can be created, renamed and removed."""
+
+    def no_room(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with patch.multiple(os, write=no_room, pwrite=no_room, pwritev=no_room):
+        yield
+
+
+@pytest.mark.parametrize("has_producers", [True, False])
+@pytest.mark.parametrize("count", [1, 20])
+def test_retention_makes_room_on_a_full_disk(tmp_path: Path, count: int, has_producers: bool) -> None:
+    """As the runbook says. The last segment with records stays where producers are known, who need a snapshot."""
+    config = small_segments(retention_ms=HOUR_MS, index_interval_bytes=0)
+    log = open_log(tmp_path / "flights-0", config=config)
+    for number in range(count):
+        append(log, b"v" * 40, producer=(7, 0, number) if has_producers else (-1, -1, -1))
+    last_segment_bytes = log.segments.active.size_bytes
+    with room_for_names_only():
+        with pytest.raises(KafkaStorageError):
+            append(log, b"v" * 40)
+        with suppress(KafkaStorageError):
+            log.enforce_retention(NOW_MS + 2 * HOUR_MS)
+    assert (len(log.segments), log.size_bytes) == (1, last_segment_bytes * has_producers)
+    log.enforce_retention(NOW_MS + 2 * HOUR_MS)
+    assert (log.log_start_offset, log.log_end_offset) == (count, count)
+    append(log, b"next", producer=(7, 0, count) if has_producers else (-1, -1, -1))
+    log.abandon()
+    reopened = open_log(log.directory, config=config, was_clean=False, recovery_point=log.recovery_point)
+    assert read_values(reopened) == [(count, b"next")]
+    assert [entry.last_sequence for entry in reopened.active_producers()] == [count] * has_producers
+    assert problems_in(log.directory) == []
 
 
 def test_deleted_records_are_out_of_range_and_stay_so(many: PartitionLog) -> None:
@@ -524,12 +608,39 @@ def test_starting_anew_beyond_the_log(many: PartitionLog) -> None:
 
 
 @pytest.mark.parametrize(("was_clean", "latest"), [(True, 5), (False, -1)])
-def test_an_emptied_log_knows_its_last_epoch_after_a_clean_stop(tmp_path: Path, was_clean: bool, latest: int) -> None:
-    """By it others tell where the histories part. After a crash it may be one whose records were cut off."""
+def test_a_log_that_an_earlier_version_has_emptied_knows_its_last_epoch_after_a_clean_stop(
+    tmp_path: Path, was_clean: bool, latest: int
+) -> None:
+    """After a crash it may be one whose records were cut off."""
+    log = open_log(tmp_path, config=TopicConfig(retention_ms=1000))
+    append(log, b"a", leader_epoch=5)
+    assert log.enforce_retention(NOW_MS + 2000)
+    log.close()
+    write_leader_epochs(tmp_path, [EpochEntry(5, 1)])
+    found = open_log(tmp_path, was_clean=was_clean)
+    assert (found.log_start_offset, found.log_end_offset, found.leader_epochs.latest) == (1, 1, latest)
+
+
+@pytest.mark.parametrize("was_clean", [True, False])
+def test_an_emptied_log_knows_its_last_epoch(tmp_path: Path, was_clean: bool) -> None:
+    """By it others tell where the histories part."""
     log = open_log(tmp_path, config=TopicConfig(retention_ms=1000))
     append(log, b"a", leader_epoch=4)
     append(log, b"b", leader_epoch=5)
     assert log.enforce_retention(NOW_MS + 2000)
     log.close()
     found = open_log(tmp_path, was_clean=was_clean)
-    assert (found.log_start_offset, found.log_end_offset, found.leader_epochs.latest) == (2, 2, latest)
+    assert (found.log_start_offset, found.log_end_offset, found.leader_epochs.latest) == (2, 2, 5)
+    assert found.leader_epochs.entries == ((5, 1),)
+
+
+def test_an_emptied_log_knows_no_epoch_after_a_crash_whose_records_were_lost_with_it(tmp_path: Path) -> None:
+    log = open_log(tmp_path, config=TopicConfig(retention_ms=1000))
+    append(log, b"a", leader_epoch=4)
+    assert log.enforce_retention(NOW_MS + 2000)
+    append(log, b"b", leader_epoch=5)
+    log.close()
+    segment = max(tmp_path.glob("*.log"))
+    segment.write_bytes(b"")
+    found = open_log(tmp_path, was_clean=False)
+    assert (found.log_start_offset, found.log_end_offset, found.leader_epochs.entries) == (1, 1, ((4, 0),))

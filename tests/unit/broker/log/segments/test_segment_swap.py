@@ -1,6 +1,7 @@
 """A swap that ends after any of its file operations is undone or finished by the next start, which may end too."""
 
 import errno
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -9,13 +10,22 @@ import pytest
 
 from ottla_broker.log.compaction.segment_cleaning import MappedKeys, NoPace, clean
 from ottla_broker.log.partition.partition_log import PartitionLog
-from ottla_broker.log.segments.segment_swap import carry_out, finish_swaps, remove_cleaned, swap_steps
-from tests.support.broker.compactions import LIMITS, compacted, put
+from ottla_broker.log.segments.segment_swap import (
+    SwapInterrupted,
+    carry_out,
+    finish_swaps,
+    remove_cleaned,
+    swap_steps,
+)
+from ottla_core.wire.records import Record
+from tests.support.broker.compactions import LIMITS, compacted, last_values, put, records_of
 from tests.support.broker.partition_logs import NOW_MS, open_log, problems_in
 
 STEPS = 3 + 3 * 3 + 3
 COMMITTED_AFTER = 3
 """Then `.log.swap` is there."""
+LEFT = 14
+"""Records after the swap: the last one of each key, and what is in the active segment."""
 
 
 @pytest.fixture
@@ -116,6 +126,41 @@ def test_a_rename_that_fails_undoes_those_before(prepared: Path, done: int) -> N
     with pytest.raises(OSError, match="no"):
         carry_out(steps_in(prepared), failing)
     assert contents(prepared) == before
+
+
+@pytest.mark.parametrize(("done", "undone"), [(done, undone) for done in range(STEPS) for undone in range(done)])
+def test_a_swap_that_can_neither_be_done_nor_undone_is_seen_to_by_the_next_start(
+    prepared: Path, done: int, undone: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is lost, be the old segments the log then or the new one."""
+    former = prepared.parent / "former"
+    shutil.copytree(prepared, former / prepared.name)
+    kept = records_in(former)
+    calls, rename = 0, Path.rename
+
+    def failing(source: Path, target: Path) -> None:
+        nonlocal calls
+        calls += 1
+        if calls in (done + 1, done + undone + 2):
+            raise OSError(errno.EIO, "no")
+        rename(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", failing)
+        with pytest.raises(SwapInterrupted, match="no"):
+            carry_out(steps_in(prepared), failing)
+    found = records_in(prepared.parent)
+    assert last_values(found) == last_values(kept)
+    assert len(found) == len(kept) or len(found) == LEFT
+    assert problems_in(prepared) == []
+
+
+def records_in(directory: Path) -> list[Record]:
+    """All that is found in the log at a start."""
+    log = log_in(directory)
+    found = records_of(log)
+    log.close()
+    return found
 
 
 def test_a_round_that_is_given_up_leaves_nothing(prepared: Path) -> None:

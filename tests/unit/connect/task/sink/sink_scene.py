@@ -55,7 +55,9 @@ from ottla_connect.task.sink.actions import (
 from ottla_connect.task.sink.state_machine import SinkStateMachine
 from ottla_sdk import SinkRecord, TopicPartition
 
-SETTINGS = SinkSettings(poll_records_max=10, flush_interval_s=60.0, flush_timeout_s=5.0, incremental=True)
+SETTINGS = SinkSettings(
+    poll_records_max=10, flush_interval_s=60.0, flush_timeout_s=5.0, incremental=True, from_start=True
+)
 START_S = 1000.0
 
 

@@ -4,13 +4,13 @@ import pytest
 from confluent_kafka import KafkaError, Message
 
 from ottla_connect.task.measures import ErrorMeasures
-from ottla_connect.task.pipeline.converters import Converters
+from ottla_connect.task.pipeline.converters import Converters, WrongCount
 from ottla_connect.task.pipeline.error_handler import ErrorHandler, ToleranceExceeded
 from ottla_connect.task.pipeline.errors import ErrorPolicy
 from ottla_connect.task.pipeline.transform_chain import Step, TransformChain
 from ottla_connect.task.sink.conversion import SinkConversion
 from ottla_connect.task.sink.positions import Positions
-from ottla_sdk import Converter, DataError, Header, SchemaAndValue, SinkRecord, Transform
+from ottla_sdk import Converter, DataError, Header, Role, SchemaAndValue, SinkRecord, Transform
 from ottla_sdk.schema import STRING
 
 
@@ -32,6 +32,16 @@ class Unreadable(Text):
         raise DataError("not JSON")
 
 
+class Miscounting(Text):
+    """Leaves out the last of several records, or tells one twice."""
+
+    more = -1
+
+    def deserialize_many(self, topic, data):
+        results = super().deserialize_many(topic, data)
+        return [*results, results[0]] if self.more > 0 else results[:-1]
+
+
 class Route(Transform):
     def apply(self, record):
         if record.value == "drop":
@@ -47,8 +57,15 @@ class Failures:
         self.seen.append((failure.original.offset(), failure.stage.value))
 
 
+def converters_of(value):
+    converters = Converters(Text(), value(), Text())
+    for role, converter in zip(Role, (converters.key, converters.value, converters.header), strict=True):
+        converter.role = role
+    return converters
+
+
 class Parts:
-    def __init__(self, *, tolerant=False, transforms=(), keep=False):
+    def __init__(self, *, tolerant=False, transforms=(), keep=False, value=Text):
         self.positions = Positions()
         self.failures = Failures()
         self.errors = []
@@ -61,7 +78,7 @@ class Parts:
             reporters=(self.failures,),
         )
         self.conversion = SinkConversion(
-            converters=Converters(Text(), Text(), Text()),
+            converters=converters_of(value),
             chain=TransformChain([Step(each) for each in transforms], handler),
             handler=handler,
             keep_messages=keep,
@@ -184,3 +201,11 @@ def test_a_record_without_its_message_is_converted_back():
     found = parts.conversion.message_of(record)
     assert (found.topic(), found.partition(), found.offset()) == ("t", 2, 1)
     assert (found.key(), found.value(), found.headers()) == (b"key", b"value", [("h", b"x")])
+
+
+@pytest.mark.parametrize(("more", "returned"), [(-1, 2), (1, 4)])
+def test_a_converter_that_returns_too_few_or_too_many_results_fails_the_task_whatever_is_tolerated(more, returned):
+    parts = Parts(tolerant=True, value=Miscounting)
+    parts.conversion._converters.value.more = more
+    with pytest.raises(WrongCount, match=rf"Miscounting as value\.converter .* {returned} .* 3 records of topic t;"):
+        parts.convert(message(0), message(1), message(2))

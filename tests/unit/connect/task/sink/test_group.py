@@ -1,7 +1,7 @@
 """The consumer of a sink task: assignments, seeks, errors."""
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from ottla_connect.task.sink.group import ConsumerFailed, Group, OffsetsUnknown, raise_if_final
@@ -19,6 +19,9 @@ class ScriptedConsumer:
         self.polls = []
         self.calls = []
         self.seek_errors = 0
+        self.committed_offsets = {}
+        self.starts = {}
+        self.positions = {}
 
     def subscribe(self, topics, on_assign, on_revoke, on_lost):
         self.on_assign, self.on_revoke, self.on_lost = on_assign, on_revoke, on_lost
@@ -46,6 +49,24 @@ class ScriptedConsumer:
             self.seek_errors -= 1
             raise KafkaException(KafkaError(KafkaError._STATE))
         self.calls.append(("seek", place.partition, place.offset))
+
+    def committed(self, partitions, timeout):
+        for each in partitions:
+            each.offset = self.committed_offsets.get(each.partition, OFFSET_INVALID)
+        return partitions
+
+    def get_watermark_offsets(self, place, timeout, cached):
+        assert not cached
+        self.calls.append(("asked", place.partition))
+        return self.starts.get(place.partition, 0), 100
+
+    def position(self, partitions):
+        for each in partitions:
+            each.offset = self.positions.get(each.partition, OFFSET_INVALID)
+        return partitions
+
+    def assignment(self):
+        self.calls.append(("assignment",))
 
     def commit(self, offsets, asynchronous):
         self.calls.append(
@@ -89,7 +110,7 @@ def message(partition, offset):
 @pytest.fixture
 def parts():
     consumer, listener = ScriptedConsumer(), Listener()
-    group = Group(consumer, listener, incremental=False, watch=ConsumerWatch())
+    group = Group(consumer, listener, incremental=False, from_start=True, watch=ConsumerWatch())
     group.subscribe(["t"])
     return group, consumer, listener
 
@@ -156,7 +177,7 @@ def test_what_the_listener_raises_is_raised_by_the_read_once(parts):
 @pytest.mark.parametrize(("messages", "hangs"), [([], True), ([message(0, 1)], False)])
 def test_a_consumer_that_gives_nothing_is_noticed(messages, hangs):
     consumer, watch = ScriptedConsumer(), ConsumerWatch()
-    group = Group(consumer, Listener(), incremental=False, watch=watch)
+    group = Group(consumer, Listener(), incremental=False, from_start=True, watch=watch)
     for _ in range(SILENT_TICKS_MAX):
         consumer.reads = [lambda: messages]
         group.read(1, 1.0)
@@ -171,7 +192,7 @@ def test_a_listener_that_takes_its_time_is_not_taken_for_a_consumer_that_hangs()
             return super().on_assigned(partitions)
 
     consumer, listener, watch = ScriptedConsumer(), SlowListener(), ConsumerWatch()
-    group = Group(consumer, listener, incremental=False, watch=watch)
+    group = Group(consumer, listener, incremental=False, from_start=True, watch=watch)
     group.subscribe(["t"])
     consumer.polls = [lambda: consumer.on_assign(consumer, kafka(P0))]
     group.read(1, 1.0)
@@ -186,9 +207,20 @@ def test_the_listener_says_where_to_read_and_what_to_pause(parts):
     assert consumer.calls == [("assign", [(0, -1001), (1, 42)]), ("pause", [0])]
 
 
+def test_a_partition_that_was_given_away_while_it_was_paused_is_read_when_it_is_back(parts):
+    group, consumer, listener = parts
+    assigned(consumer, P0, P1)
+    group.pause([P0, P1])
+    consumer.on_revoke(consumer, kafka(P0, P1))
+    consumer.calls.clear()
+    listener.paused = {P1}
+    consumer.on_assign(consumer, kafka(P0, P1))
+    assert consumer.calls[1:] == [("pause", [1]), ("resume", [0])]
+
+
 def test_an_incremental_group_assigns_incrementally():
     consumer = ScriptedConsumer()
-    Group(consumer, Listener(), incremental=True, watch=ConsumerWatch()).subscribe(["t"])
+    Group(consumer, Listener(), incremental=True, from_start=True, watch=ConsumerWatch()).subscribe(["t"])
     consumer.on_assign(consumer, kafka(P0))
     assert consumer.calls == [("incremental_assign", [0])]
 
@@ -215,8 +247,70 @@ def test_the_first_offset_is_the_logs_beginning_wherever_that_is_by_now(parts):
     consumer.on_assign(consumer, partitions)
     assert [each.offset for each in partitions] == [OFFSET_BEGINNING, 7]
     consumer.calls.clear()
+    consumer.starts[0] = 3
     group.seek({P0: 0})
-    assert consumer.calls == [("seek", 0, OFFSET_BEGINNING)]
+    assert consumer.calls == [("asked", 0), ("seek", 0, 3)]
+
+
+def test_the_consumer_is_not_believed_where_a_partition_begins_that_is_back(parts):
+    _, consumer, listener = parts
+    assigned(consumer, P0)
+    consumer.on_revoke(consumer, kafka(P0))
+    listener.offsets = {P0: 0}
+    consumer.starts[0] = 0
+    consumer.on_assign(consumer, kafka(P0))
+    assert consumer.calls == [("asked", 0), ("assign", [(0, 0)])]
+
+
+@pytest.mark.parametrize("from_start", [True, False])
+def test_a_partition_that_is_back_without_a_commit_begins_where_its_log_does_now(from_start):
+    consumer, listener = ScriptedConsumer(), Listener()
+    group = Group(consumer, listener, incremental=False, from_start=from_start, watch=ConsumerWatch())
+    group.subscribe(["t"])
+    consumer.starts = {0: 0, 1: 0}
+    for consumer.committed_offsets in ({0: 5, 1: 5}, {1: 5}):
+        group.committed_metadata([P0, P1])
+        consumer.calls.clear()
+        consumer.on_assign(consumer, kafka(P0, P1))
+    start = 0 if from_start else OFFSET_INVALID
+    assert consumer.calls[-1] == ("assign", [(0, start), (1, OFFSET_INVALID)])
+
+
+def test_a_seek_is_done_again_when_the_consumer_knows_where_a_partition_without_a_commit_begins(parts):
+    group, consumer, _ = parts
+    consumer.committed_offsets = {1: 5}
+    group.committed_metadata([P0, P1])
+    assigned(consumer, P0, P1)
+    group.seek({P0: 7})
+    assert consumer.calls == [("seek", 0, 7), ("asked", 0), ("assignment",), ("seek", 0, 7)]
+    consumer.calls.clear()
+    group.seek({P0: 8, P1: 9})
+    assert consumer.calls == [("seek", 0, 8), ("seek", 1, 9)]
+
+
+def test_a_seek_is_done_once_in_a_partition_without_a_commit_that_was_read(parts):
+    group, consumer, _ = parts
+    group.committed_metadata([P0])
+    assigned(consumer, P0)
+    consumer.positions[0] = 4
+    group.seek({P0: 7})
+    assert consumer.calls == [("seek", 0, 7)]
+
+
+def test_where_nobody_tells_how_a_log_begins_another_consumer_goes_on(parts):
+    group, consumer, listener = parts
+    assigned(consumer, P0)
+    listener.offsets = {P0: 0}
+
+    def nobody_tells(place, timeout, cached):
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+    consumer.get_watermark_offsets = nobody_tells
+    with pytest.raises(OffsetsUnknown, match="where t-0 begins"):
+        group.seek({P0: 0})
+    consumer.polls = [lambda: consumer.on_assign(consumer, kafka(P0))]
+    with pytest.raises(OffsetsUnknown, match="where t-0 begins"):
+        group.read(1, 1.0)
 
 
 def test_a_seek_waits_until_the_partition_is_ready(parts, monkeypatch):
@@ -225,6 +319,14 @@ def test_a_seek_waits_until_the_partition_is_ready(parts, monkeypatch):
     consumer.seek_errors = 3
     group.seek({P0: 5})
     assert consumer.calls == [("seek", 0, 5)]
+
+
+def test_a_task_whose_partition_cannot_be_begun_with_tries_again_with_another_consumer(parts, monkeypatch):
+    monkeypatch.setattr("ottla_connect.task.sink.group.SEEK_PAUSE_S", 0.0)
+    group, consumer, _ = parts
+    consumer.seek_errors = 1_000
+    with pytest.raises(OffsetsUnknown, match="t-0"):
+        group.seek({P0: 5})
 
 
 def test_commits_are_waited_for_or_not(parts):
@@ -242,7 +344,15 @@ def test_a_closing_consumer_no_longer_tells_the_listener(parts):
 
 
 @pytest.mark.parametrize(
-    "code", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._AUTHENTICATION, KafkaError._AUTO_OFFSET_RESET]
+    "code",
+    [
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError._AUTHENTICATION,
+        KafkaError._AUTO_OFFSET_RESET,
+        KafkaError.INVALID_SESSION_TIMEOUT,
+        KafkaError.INVALID_GROUP_ID,
+        KafkaError.GROUP_MAX_SIZE_REACHED,
+    ],
 )
 def test_what_does_not_pass_fails_the_task(code):
     with pytest.raises(ConsumerFailed):

@@ -165,7 +165,9 @@ def runner_of(task, consumer, standings, dead_letters=None):
     runner = SinkRunner(
         task=task,
         control=ScriptedControl(standings),
-        settings=SinkSettings(poll_records_max=10, flush_interval_s=60.0, flush_timeout_s=5.0, incremental=True),
+        settings=SinkSettings(
+            poll_records_max=10, flush_interval_s=60.0, flush_timeout_s=5.0, incremental=True, from_start=True
+        ),
         measures=measures,
         health=Health(lambda document: None, str, now_s=time.time),
         on_running=lambda: None,

@@ -83,6 +83,9 @@ class PatientParts(Parts):
     def advance(self):
         """Nothing is to be committed."""
 
+    def end_of_empty_batch(self):
+        """Nothing was said of a transaction."""
+
     def poll(self):
         raise RetriableError("the server answers 429", retry_in_ms=15_400)
 

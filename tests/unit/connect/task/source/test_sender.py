@@ -5,12 +5,12 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from ottla_connect.task.control import WantedState
 from ottla_connect.task.measures import ErrorMeasures, TaskMeasures
-from ottla_connect.task.pipeline.converters import Converters
+from ottla_connect.task.pipeline.converters import Converters, WrongCount
 from ottla_connect.task.pipeline.error_handler import ErrorHandler, Interrupted, ToleranceExceeded
 from ottla_connect.task.pipeline.errors import ErrorPolicy
 from ottla_connect.task.pipeline.transform_chain import Step, TransformChain
 from ottla_connect.task.source.sender import ProducerFailed, Sender
-from ottla_sdk import Converter, DataError, Header, SourceRecord, Transform
+from ottla_sdk import Converter, DataError, Header, Role, SourceRecord, Transform
 
 
 class FakeProducer:
@@ -63,6 +63,17 @@ class Text(Converter):
         raise AssertionError
 
 
+class Miscounting(Text):
+    """Leaves out the last of several records, or tells one twice."""
+
+    role = Role.VALUE
+    more = -1
+
+    def serialize_many(self, topic, schemas, values):
+        results = super().serialize_many(topic, schemas, values)
+        return [*results, results[0]] if self.more > 0 else results[:-1]
+
+
 class DropOdd(Transform):
     def apply(self, record):
         return None if record.value % 2 else record.replaced(topic="even")
@@ -79,7 +90,7 @@ class FakeControl:
 
 
 class Parts:
-    def __init__(self, *, room=1000, tolerant=False, transforms=()):
+    def __init__(self, *, room=1000, tolerant=False, transforms=(), value=Text):
         self.producer = FakeProducer(room)
         self.control = FakeControl()
         self.topics: list[str] = []
@@ -93,7 +104,7 @@ class Parts:
         )
         self.sender = Sender(
             make_producer=self.make,
-            converters=Converters(Text(), Text(), Text()),
+            converters=Converters(Text(), value(), Text()),
             chain=TransformChain([Step(each) for each in transforms], handler),
             handler=handler,
             control=self.control,
@@ -322,6 +333,16 @@ def test_records_that_differ_in_more_are_sent_in_order_too(known_topic, other):
     parts = known_topic()
     parts.sender.send([record(1), other, record(3)])
     assert values(parts) == [b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize(("more", "returned"), [(-1, 2), (1, 4)])
+def test_a_converter_that_returns_too_few_or_too_many_results_sends_and_commits_nothing(known_topic, more, returned):
+    parts = known_topic(tolerant=True, value=Miscounting)
+    parts.sender._converters.value.more = more
+    with pytest.raises(WrongCount, match=rf"Miscounting as value\.converter .* {returned} .* 3 records of topic t;"):
+        parts.sender.send([record(1), record(2), record(3)])
+    assert values(parts) == []
+    assert parts.committable() == {}
 
 
 def test_a_bad_record_among_many_fails_the_task_but_not_what_is_before_it(known_topic):

@@ -35,3 +35,19 @@ def test_an_end_is_understood_though_the_version_of_transactions_is_raised_meanw
         requests.is_version_2, requests._end_version = is_version_2, end_version
         found = asyncio.run(requests.end("ottla-mirror/A/t/0", Producer(7, 3), commits=False))
         assert found == (ErrorCode.none, following)
+
+
+def test_a_batch_is_not_waited_for_whose_connection_failed_unexpectedly() -> None:
+    class Failing:
+        async def open_pipelined(self, broker_id: int) -> None:
+            raise RuntimeError("a bug")
+
+    async def outcome() -> object:
+        settings = CopySettings(source_alias="A", transactions=TransactionSettings())
+        requests = TargetTransactions([cast("AsyncCluster", Failing())], settings)
+        told: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        requests.produce(1, "ottla-mirror/A/t/0", ("t", 0), b"a batch", told.set_result)
+        async with asyncio.timeout(10):
+            return await told
+
+    assert asyncio.run(outcome()) == "it failed unexpectedly; the worker's log says why"

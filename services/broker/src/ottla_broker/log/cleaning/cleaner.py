@@ -21,9 +21,10 @@ import structlog
 from ottla_broker.log.cleaning.cleaning_process import CleaningFailed, CleaningProcess
 from ottla_broker.log.compaction.compaction import Assessment
 from ottla_broker.log.compaction.segment_cleaning import MappedKeys
+from ottla_broker.log.files.checkpoint_file import FsyncFailed, sync_directory
 from ottla_broker.log.partition.log_compaction import CompactionRound, RoundGivenUp, RoundLimits
 from ottla_broker.log.partition.partition_log import PartitionLog
-from ottla_broker.log.segments.segment_swap import remove_cleaned
+from ottla_broker.log.segments.segment_swap import SwapInterrupted, remove_cleaned
 from ottla_core.background import start_recurring
 from ottla_core.clock import Clock
 from ottla_core.errors import KafkaError
@@ -275,10 +276,14 @@ class LogCleaner:
             await self._see_through(cleaning, log, process)
         except (RoundGivenUp, CleaningFailed, OSError) as error:
             await process.close()
-            await asyncio.to_thread(_remove_cleaned, log)
+            if not isinstance(error, SwapInterrupted):  # whose files are for the next start
+                await asyncio.to_thread(_remove_cleaned, log)
             self._report(log, cleaning, error)
             return False
         else:
+            if process.was_ended:  # for a pause that has begun when the round was all but over
+                await process.close()
+                return False
             return True
         finally:
             del self._underway[log.topic_partition]
@@ -294,6 +299,9 @@ class LogCleaner:
                 end_offset, keys = result.end_offset, result.keys
                 continue
             cleaning.swap(result, self._clock.time_ms())
+            # Were it undone by a power failure when a later round counts on it, tombstones would go before what they
+            # delete. The log stays where it is, as whoever moves or deletes it waits for the end of the round.
+            await asyncio.to_thread(sync_directory, log.directory)
             read_bytes += result.read_bytes
             written_bytes += result.size_bytes
             self.read_bytes += result.read_bytes
@@ -315,10 +323,14 @@ class LogCleaner:
     def _report(self, log: PartitionLog, cleaning: CompactionRound, error: Exception) -> None:
         """Set a log aside, unless the round was ended on purpose or because the log has changed."""
         is_wanted = self._stopping.is_set() or log.topic_partition in self._paused
-        if is_wanted or isinstance(error, RoundGivenUp) or not cleaning.is_current:
+        is_interrupted = isinstance(error, SwapInterrupted)
+        if not is_interrupted and (is_wanted or isinstance(error, RoundGivenUp) or not cleaning.is_current):
             _logger.info("a compaction was given up", partition=str(log.topic_partition))
             return
-        is_permanent = isinstance(error, CleaningFailed) and error.is_permanent
+        # After a failed fsync the next one may succeed without what the failed one was for.
+        is_permanent = isinstance(error, FsyncFailed | SwapInterrupted) or (
+            isinstance(error, CleaningFailed) and error.is_permanent
+        )
         self._put_aside(log, str(error), is_permanent=is_permanent)
 
 

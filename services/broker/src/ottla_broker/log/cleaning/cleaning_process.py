@@ -36,9 +36,14 @@ class CleaningFailed(Exception):
 
 
 class CleaningProcess:
-    """A running process; it does one job at a time."""
+    """A running process; it does one job at a time.
+
+    Attributes:
+        was_ended: it does no further job.
+    """
 
     def __init__(self, thread: ThreadPoolExecutor, process: subprocess.Popen[bytes]) -> None:
+        self.was_ended = False
         self._thread = thread
         self._process = process
 
@@ -96,6 +101,7 @@ class CleaningProcess:
 
     def kill(self) -> None:
         """End the process at once; `close` waits for it."""
+        self.was_ended = True
         self._process.kill()
 
     async def close(self) -> None:

@@ -99,11 +99,16 @@ class LeaderEpochs:
                 self._entries.pop()
             self._changed()
 
-    def truncate_from_start(self, start_offset: int) -> None:
-        """Drop epochs that ended before the log's new start; the one it lies in now starts there."""
-        covered = bisect_right(self._entries, start_offset, key=lambda entry: entry.start_offset)
-        if covered and (covered > 1 or self._entries[0].start_offset != start_offset):
-            self._entries[:covered] = [EpochEntry(self._entries[covered - 1].epoch, start_offset)]
+    def truncate_from_start(self, start_offset: int, log_end_offset: int) -> None:
+        """Drop epochs that ended before the log's new start; the one it lies in now starts there.
+
+        Of an emptied log the epoch of its last record stays, at that record. At the log's end it could not be told,
+        after a crash, from an epoch that has no records there, or of which they were cut off.
+        """
+        first_offset = min(start_offset, log_end_offset - 1)
+        covered = bisect_right(self._entries, first_offset, key=lambda entry: entry.start_offset)
+        if covered and (covered > 1 or self._entries[0].start_offset != first_offset):
+            self._entries[:covered] = [EpochEntry(self._entries[covered - 1].epoch, first_offset)]
             self._changed()
 
     def agree_with(self, runs: Iterable[EpochRun]) -> None:

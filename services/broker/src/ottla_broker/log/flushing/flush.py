@@ -37,7 +37,7 @@ from ottla_core.topic_partition import TopicPartition
 
 _logger: Final = structlog.get_logger("log")
 
-_SCARCITY: Final = NO_SPACE | {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EFBIG}
+SCARCITY: Final = NO_SPACE | {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EFBIG}
 """Refusals that pass by themselves, and say nothing of the disk's health."""
 
 
@@ -202,7 +202,7 @@ class LogFlush:
 
     def examine_disk(self, refused: OSError) -> None:
         """Find out by an fsync in the background whether a disk that has refused a write has failed for good."""
-        if refused.errno in _SCARCITY or self.failure is not None or self._running_count:
+        if refused.errno in SCARCITY or self.failure is not None or self._running_count:
             return
         log = self._log
         plan = FlushPlan(

@@ -170,11 +170,11 @@ def _load_log(request: LoadRequest) -> LoadedLog:
     if log_start_offset > log_end_offset:
         segments = _start_anew(request, segments, log_start_offset, log_end_offset)
         log_end_offset = log_start_offset
-    # A log that retention has emptied has the epoch of its last record at its end. Only after a clean stop is that
-    # sure; else it may be one that was cut off.
+    # Before, a log that retention had emptied had the epoch of its last record at its end. Only after a clean stop is
+    # that sure; else it may be one that was cut off.
     knows_last_epoch = request.was_clean and log_start_offset == log_end_offset > 0
     epochs.truncate_from_end(log_end_offset + knows_last_epoch)
-    epochs.truncate_from_start(log_start_offset)
+    epochs.truncate_from_start(log_start_offset, log_end_offset)
     producers = load_producers(request.topic_partition, request.directory, segments, log_end_offset=log_end_offset)
     producers.expire(request.now_ms, request.producer_expiration_ms)
     for segment in segments:

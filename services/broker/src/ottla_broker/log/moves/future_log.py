@@ -5,6 +5,7 @@ byte for byte: those of a log only ever grow, or go as a whole, unless the log i
 anew. So how far a copy has come is a number per file.
 """
 
+import errno
 import os
 import shutil
 from collections import deque
@@ -87,6 +88,16 @@ class FutureFiles:
             os.close(reading)
         self.copied[piece.name] = piece.position + copied
         self._unsynced.add(piece.name)
+
+    def check_whole(self, wanted: Sizes) -> None:
+        """See that all of a log's segments has been copied, before its directory may go.
+
+        Raises:
+            FileNotFoundError: a file was not there, or not as much of it as the log knows.
+        """
+        for piece in self.missing(wanted):
+            if not piece.name.endswith(SNAPSHOT_SUFFIX):  # which are removed in threads, and not needed
+                raise FileNotFoundError(errno.ENOENT, "a file of the log is gone, or a part of it", piece.name)
 
     def remove_others(self, wanted: Collection[str]) -> None:
         """Remove what the log does not have any more; raises OSError."""

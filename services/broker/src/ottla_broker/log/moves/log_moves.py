@@ -229,14 +229,17 @@ class LogMoves:
         """Copy what the log has by now, and fsync it; return how many bytes have come since."""
         log = move.log
         end_offset, leader_epochs = log.log_end_offset, log.leader_epochs.entries
-        await self._copy(move, move.files.missing(files_of(log)))
+        wanted = files_of(log)
+        await self._copy(move, move.files.missing(wanted))
         await asyncio.to_thread(move.files.make_durable, leader_epochs)
         if move.truncation_count != log.compaction.truncation_count:
             await self._begin_anew(move)
             return _LAST_BYTES_MAX + 1
         move.check_wanted()
+        present = files_of(log)
+        move.files.check_whole({name: size for name, size in wanted.items() if name in present})
         move.caught_up_offset = end_offset
-        return sum(piece.size for piece in move.files.missing(files_of(log)))
+        return sum(piece.size for piece in move.files.missing(present))
 
     async def _copy(self, move: _Move, pieces: deque[Piece]) -> None:
         """Copy pieces at the rate that is set, in turns."""
@@ -281,6 +284,7 @@ class LogMoves:
         if sum(piece.size for piece in missing) > last_bytes:
             return False
         files.copy(log.directory, missing)
+        files.check_whole(wanted)
         files.remove_others(wanted)
         if lacks_durable:  # what was promised to be durable has to be so in the copy too
             files.make_durable(log.leader_epochs.entries)

@@ -28,18 +28,19 @@ class EpochedLog(Protocol):
 
 def begin_epoch(log: EpochedLog, flush: LogFlush, epoch: int, start_offset: int) -> None:
     """Note where an epoch begins that is later than all in the log."""
-    latest = log.leader_epochs.latest  # one that retention has emptied knows none after a crash
+    latest = log.leader_epochs.latest  # one that retention had emptied before an upgrade knows none after a crash
     if epoch - latest >= PROMOTION_LEAP and (latest >= 0 or len(log.producers)):
-        _forget_producers(log, flush, start_offset)
+        # Told by the epochs afterwards, too, but not where the former one ends where the log begins.
+        _forget_producers(log, flush, start_offset, are_of_source=latest >= 0)
     log.leader_epochs.assign(epoch, start_offset)
 
 
-def _forget_producers(log: EpochedLog, flush: LogFlush, offset: int) -> None:
+def _forget_producers(log: EpochedLog, flush: LogFlush, offset: int, *, are_of_source: bool) -> None:
     """Know no producers from an offset on, and have a snapshot that says so.
 
     One at this offset may know them; and the batches before, which tell a start as well, may be gone by then.
     """
-    log.producers.clear()
+    log.producers.clear(are_of_source=are_of_source)
     path = snapshot_path(log.directory, offset)
     try:
         write_snapshot(path, log.producers, sync=False)

@@ -6,14 +6,10 @@ does either happens or raises OSError and leaves the row as it was, but for trun
 
 import random
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from ottla_broker.log.background import Background
-from ottla_broker.log.files.checkpoint_file import sync_directory
 from ottla_broker.log.partition.retention import Deletion, SegmentFacts, decide_deletion
 from ottla_broker.log.producers.producer_snapshot import snapshot_path
 from ottla_broker.log.segments.index_file import INT32_MAX
@@ -24,8 +20,6 @@ from ottla_broker.log.segments.segment_list import SegmentList
 from ottla_broker.log.segments.segment_swap import carry_out, swap_steps, take_back
 from ottla_broker.log.segments.time_index import TimeIndex, TimestampOffset
 from ottla_core.topic_config import TopicConfig
-
-_logger: Final = structlog.get_logger("log")
 
 _OFFSET_ENTRY_BYTES: Final = OffsetIndex.ENTRY.size
 _TIME_ENTRY_BYTES: Final = TimeIndex.ENTRY.size
@@ -86,13 +80,22 @@ class LocalLog:
         entries = max(segment.offset_index.entry_count, segment.time_index.entry_count)
         return segment.size_bytes > 0 and entries + batch_count <= entries_max
 
-    def roll(self, base_offset: int, now_ms: int) -> None:
+    def roll(self, base_offset: int, now_ms: int, *, goes_at_once: bool = False) -> None:
         """Begin a new active segment at `base_offset`, beyond the present one's.
 
         The new segment is complete before it takes its place, so an OSError on the way changes nothing.
+
+        Args:
+            base_offset: where it begins.
+            now_ms: the clock.
+            goes_at_once: whether the present one is about to be deleted, so that its indexes need not be complete.
         """
         full = self.segments.active
-        full.become_inactive()
+        try:
+            full.become_inactive()
+        except OSError:
+            if not goes_at_once:
+                raise
         self.segments.append(self.create_segment(base_offset, now_ms))
         if full.size_bytes == 0:
             self.unlink_later(self.segments.remove_before_active())
@@ -170,12 +173,18 @@ class LocalLog:
     # Compacting
 
     def replace(self, replaced: Sequence[LogSegment], size_bytes: int, now_ms: int) -> None:
-        """Put the cleaned segment that waits beside some neighbours in their place; raises OSError, and then has not.
+        """Put the cleaned segment that waits beside some neighbours in their place.
+
+        A power failure may undo that until the directory is fsynced.
 
         Args:
             replaced: the segments it was made from; it has the first one's base offset.
             size_bytes: its size.
             now_ms: the clock.
+
+        Raises:
+            SwapInterrupted: files and row differ until the next start.
+            OSError: the disk refuses; nothing has changed.
         """
         first, *others = replaced
         steps = swap_steps(self.directory, first.base_offset, [segment.base_offset for segment in replaced])
@@ -188,8 +197,8 @@ class LocalLog:
                 open_files=self._open_files,
                 created_ms=now_ms,
             )
-        except OSError:  # its indexes cannot be opened; without this the log would look for files that are gone
-            take_back(steps)
+        except OSError as error:  # its indexes cannot be opened; else the log would look for files that are gone
+            take_back(steps, error)
             raise
         self.segments.replace(len(replaced), cleaned)
         for segment in replaced:
@@ -197,14 +206,6 @@ class LocalLog:
         paths = [target for _, target in steps if target.suffix == DELETED_SUFFIX]
         paths += [snapshot_path(self.directory, segment.base_offset) for segment in others]
         self._unlink_later(paths)
-        self._background.submit(self._sync_names, then=lambda: None, failed=self._report_unsynced)
-
-    def _sync_names(self) -> None:
-        with suppress(FileNotFoundError):  # the whole partition may have been deleted meanwhile
-            sync_directory(self.directory)
-
-    def _report_unsynced(self, error: OSError) -> None:
-        _logger.error("a power failure may undo a compaction", directory=str(self.directory), problem=str(error))
 
     # Truncating
 
@@ -254,3 +255,12 @@ class LocalLog:
         self._is_released = True
         for segment in self.segments:
             segment.retire()
+
+
+def first_offset_for(base_offset: int, last_offset: int, log_end_offset: int) -> int:
+    """Return where a segment begins that is to hold a batch behind the log's end.
+
+    That is at the end, also if the batch begins behind a gap, so that the log is as before if the batch cannot be
+    written. A gap that is too wide for the offsets of an index stays outside of the segment.
+    """
+    return log_end_offset if last_offset - log_end_offset <= INT32_MAX else base_offset

@@ -6,7 +6,8 @@ it is ready. In between the log goes on: it is appended to, rolled, retained, ev
 each swap the round makes sure that the segments are still those that it was made for.
 
 Segments are swapped oldest first, and a round that cannot swap one ends there. A tombstone therefore never goes
-before what it deletes. The first dirty offset moves on only when a round has swapped all of them.
+before what it deletes. Who sees a round through has each swap on the disk before the next one. The first dirty offset
+moves on only when a round has swapped all of them.
 """
 
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ from ottla_broker.log.partition.log_transactions import LogTransactions
 from ottla_broker.log.producers.producer_state import ProducerStates
 from ottla_broker.log.segments.segment import LogSegment
 from ottla_broker.log.segments.segment_list import SegmentList
+from ottla_broker.log.segments.segment_swap import SwapInterrupted
 from ottla_core.config_definition import INT64_MAX
 from ottla_core.errors import KafkaStorageError, NotLeaderOrFollower
 from ottla_core.topic_config import TopicConfig
@@ -190,9 +192,19 @@ class LogCompaction:
         return len(present) == len(segments) and all(a is b for a, b in zip(present, segments, strict=True))
 
     def swap(self, replaced: Sequence[LogSegment], cleaned: CleanedSegment, now_ms: int) -> None:
-        """Put a cleaned segment in place of these; raises OSError, and then nothing has changed."""
+        """Put a cleaned segment in place of these; raises OSError, and then nothing has changed.
+
+        After a swap that was interrupted the log takes no more records, so that a replica takes over that has all of
+        its files.
+        """
         self._reader.forget()
-        self._local.replace(replaced, cleaned.size_bytes, now_ms)
+        try:
+            self._local.replace(replaced, cleaned.size_bytes, now_ms)
+        except SwapInterrupted as error:
+            self._flush.give_up(
+                f"a swap of compaction was interrupted in {self._log.directory.parent}: {error.strerror or error}"
+            )
+            raise
 
 
 class CompactionRound:

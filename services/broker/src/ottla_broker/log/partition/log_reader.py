@@ -6,6 +6,7 @@ segment, and consists of whole batches.
 """
 
 import os
+from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
@@ -26,12 +27,18 @@ _BATCHES_LOOKED_AT_MAX: Final = 1_000
 
 
 class LogReader:
-    """The lookups of one log. Which offsets may be asked for is checked before."""
+    """The lookups of one log. Which offsets may be asked for is checked before.
 
-    __slots__ = ("_end", "_positions", "_segments")
+    Args:
+        segments: the log's.
+        on_refusal: told what the disk refuses when a piece is sent that was read here.
+    """
 
-    def __init__(self, segments: SegmentList) -> None:
+    __slots__ = ("_end", "_on_refusal", "_positions", "_segments")
+
+    def __init__(self, segments: SegmentList, on_refusal: Callable[[OSError], None]) -> None:
         self._segments = segments
+        self._on_refusal = on_refusal
         self._positions: dict[int, tuple[LogSegment, int]] = {}
         self._end: tuple[int, LogSegment, int] | None = None
 
@@ -62,9 +69,9 @@ class LogReader:
             return None
         if available <= max_bytes:
             self._remember(next_offset, segment, limit)
-            return FileSlice(segment.file(), position, available)
+            return FileSlice(segment.file(), position, available, self._on_refusal)
         size = self._whole_batches(segment, position, max_bytes, at_least_one_batch=at_least_one_batch)
-        return FileSlice(segment.file(), position, size) if size else None
+        return FileSlice(segment.file(), position, size, self._on_refusal) if size else None
 
     def contiguous_end(self, offset: int) -> int:
         """Return up to where the log has every offset from one on, as far as the next read goes; itself in a gap."""

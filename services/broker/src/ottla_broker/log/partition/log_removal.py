@@ -5,7 +5,7 @@ descriptor, comes before the first change, so for want of one nothing is removed
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -22,7 +22,7 @@ from ottla_broker.log.producers.producer_loading import read_producers, remove_s
 from ottla_broker.log.producers.producer_snapshot import snapshot_offsets, snapshot_path, write_snapshot
 from ottla_broker.log.producers.producer_state import ProducerStates
 from ottla_broker.log.segments.segment_list import SegmentList
-from ottla_core.errors import OffsetOutOfRange
+from ottla_core.errors import KafkaStorageError, OffsetOutOfRange
 from ottla_core.topic_partition import TopicPartition
 
 _logger: Final = structlog.get_logger("log")
@@ -79,7 +79,7 @@ class LogRemoval:
     def _raise_log_start_offset(self, offset: int) -> None:
         if offset > self._log.log_start_offset:
             self._log.log_start_offset = offset
-            self._log.leader_epochs.truncate_from_start(offset)
+            self._log.leader_epochs.truncate_from_start(offset, self._log.log_end_offset)
 
     def enforce_retention(self, now_ms: int) -> int:
         """Delete the segments that retention lets go; return how many.
@@ -96,12 +96,15 @@ class LogRemoval:
                     log.log_start_offset, log.log_end_offset, log.high_watermark, now_ms
                 )
             ) is not None:
-                if deletion.segment_count == len(log.segments):
-                    log.roll(now_ms)
+                count = deletion.segment_count
+                if count == len(log.segments) == 1:
+                    self._begin_behind_all(now_ms)
+                elif count == len(log.segments):
+                    count -= 1  # first, as a disk may be too full for another segment before these are gone
                 self._reader.forget()
-                self._keep_producers_before(log.segments[deletion.segment_count].base_offset)
+                self._keep_producers_before(log.segments[count].base_offset)
                 try:
-                    removed = self._local.delete_oldest(deletion.segment_count)
+                    removed = self._local.delete_oldest(count)
                 finally:
                     self._raise_log_start_offset(log.segments[0].base_offset)
                 deleted += len(removed)
@@ -113,6 +116,22 @@ class LogRemoval:
                     bytes=sum(segment.size_bytes for segment in removed),
                 )
         return deleted
+
+    def _begin_behind_all(self, now_ms: int) -> None:
+        """Begin a segment at the log's end, as the only one there is goes.
+
+        A full disk may have room for the names of files and no more. So nothing else is written, unless producers are
+        known, who need a snapshot.
+        """
+        log = self._log
+        if len(log.producers):
+            log.roll(now_ms)
+            return
+        self._local.roll(log.log_end_offset, now_ms, goes_at_once=True)
+        if self._flush.failure is None:
+            # What it is for goes; if it cannot begin, the next one moves the recovery point.
+            with suppress(KafkaStorageError):
+                self._flush.start(log.log_end_offset)
 
     def _keep_producers_before(self, offset: int) -> None:
         """Have a snapshot that knows the producers of the batches before an offset, which are to go."""

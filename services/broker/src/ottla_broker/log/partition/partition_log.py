@@ -9,7 +9,7 @@ write, so the log refuses further appends until the broker is restarted, and ser
 """
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
@@ -24,13 +24,13 @@ from ottla_broker.log.flushing.storage_errors import StorageErrors
 from ottla_broker.log.loading.log_loading import LoadedLog, LoadRequest, begin_log, load_log
 from ottla_broker.log.partition.batch_run import BatchRun, runs_to_append
 from ottla_broker.log.partition.epoch_beginning import begin_epoch
-from ottla_broker.log.partition.local_log import LocalLog
+from ottla_broker.log.partition.local_log import LocalLog, first_offset_for
 from ottla_broker.log.partition.log_compaction import LogCompaction
 from ottla_broker.log.partition.log_reader import LogReader
 from ottla_broker.log.partition.log_removal import LogRemoval
 from ottla_broker.log.partition.log_transactions import Aborted, LogTransactions
 from ottla_broker.log.partition.truncation import LogTruncation
-from ottla_broker.log.producers.left_open import abort_of_promotion, left_open, promoted_at
+from ottla_broker.log.producers.left_open import abort_of_source, left_open, promoted_at
 from ottla_broker.log.producers.producer_snapshot import snapshot_offsets, snapshot_path, write_snapshot
 from ottla_broker.log.producers.producer_state import ProducerBatch, ProducerEntry, carries_sequence
 from ottla_broker.log.producers.verification import VerificationGuard
@@ -97,11 +97,11 @@ class PartitionLog:
         self.transactions = LogTransactions(self)
         self._load = request
         self._local = LocalLog(request.directory, loaded.segments, request.config, request.open_files, background)
-        self._reader = LogReader(loaded.segments)
         self._flush = LogFlush(self, background, loaded.recovery_point, request.now_ms)
+        self._errors = StorageErrors(self, self._flush, request.storage_problems)
+        self._reader = LogReader(loaded.segments, self._errors.note_unsent)
         self.compaction = LogCompaction(self, self._local, self._reader, self._flush, request.first_dirty_offset)
         self.truncation = LogTruncation(self, self._flush)
-        self._errors = StorageErrors(self, self._flush, request.storage_problems)
         self._removal = LogRemoval(self, self._local, self._reader, self._flush, self._errors)
         self.update_config(request.config)
 
@@ -261,7 +261,7 @@ class PartitionLog:
             for run in runs_to_append(self, self._local, records, now_ms, leader_epoch):
                 self._append_run(run, now_ms)
         except OSError as error:  # whether a segment is full may have to be read
-            raise self._errors.of("append to", error) from error
+            raise self._errors.of_read("append to", error) from error
         return self.log_end_offset
 
     @property
@@ -285,7 +285,7 @@ class PartitionLog:
         if not producers:
             return 0
         markers = b"".join(
-            marker_batch(abort_of_promotion(each), now_ms, base_offset=offset, leader_epoch=leader_epoch)
+            marker_batch(abort_of_source(each), now_ms, base_offset=offset, leader_epoch=leader_epoch)
             for offset, each in enumerate(producers, self.log_end_offset)
         )
         self.append_as_follower(markers, now_ms=now_ms, leader_epoch=leader_epoch)
@@ -294,8 +294,8 @@ class PartitionLog:
     def _append_run(self, run: BatchRun, now_ms: int) -> None:
         first = run.headers[0]
         try:
-            if self._local.must_roll(first.size_bytes, first.last_offset, first.max_timestamp, now_ms):
-                self._roll(first.base_offset, now_ms)
+            if self._must_roll(first.size_bytes, first.last_offset, first.max_timestamp, now_ms):
+                self._roll(first_offset_for(first.base_offset, first.last_offset, self.log_end_offset), now_ms)
             self.segments.active.append_run(run.batches, run.headers, self.config.index_interval_bytes)
         except OSError as error:
             raise self._refused_append(error) from error
@@ -316,11 +316,17 @@ class PartitionLog:
         """Write one batch, whose first and last offset are given, in a new segment if need be."""
         base_offset, last_offset = offsets
         try:
-            if self._local.must_roll(size, last_offset, timestamp, now_ms):
+            if self._must_roll(size, last_offset, timestamp, now_ms):
                 self._roll(base_offset, now_ms)
             self.segments.active.append(buffers, size, last_offset, timestamp, self.config.index_interval_bytes)
         except OSError as error:
             raise self._refused_append(error) from error
+
+    def _must_roll(self, size: int, last_offset: int, timestamp: int, now_ms: int) -> bool:
+        try:
+            return self._local.must_roll(size, last_offset, timestamp, now_ms)
+        except OSError as error:  # a first timestamp had to be read, and would have to be for each append
+            raise self._errors.of_read("append to", error) from error
 
     def _refused_append(self, error: OSError) -> KafkaStorageError:
         problem = self._errors.of("append to", error)
@@ -347,6 +353,7 @@ class PartitionLog:
         path = snapshot_path(self.directory, base_offset)
         write_snapshot(path, self.producers, sync=False)
         self._local.roll(base_offset, now_ms)
+        self.log_end_offset = base_offset  # or, if the write fails, the next record would lie before its segment
         self._flush.add_snapshot(path)
         if self._flush.failure is None:  # else nothing becomes durable any more, but retention goes on
             self._flush.start(base_offset)
@@ -383,7 +390,14 @@ class PartitionLog:
                 at_least_one_batch=at_least_one_batch,
             )
         except OSError as error:
-            raise self._errors.of("read", error) from error
+            raise self._errors.of_read("read", error) from error
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Turn what the disk refuses of a slice that is read in the body into an error for clients.
+
+        The log takes no more records then, so that another replica takes over; so this is for the event loop.
+        """
+        return self._errors.reading()
 
     def forget_replicated_transactions(self) -> None:
         """Forget the ended transactions whose markers are replicated; readers do so too, where anybody reads."""
@@ -406,7 +420,7 @@ class PartitionLog:
         Raises:
             KafkaStorageError: the disk failed.
         """
-        with self._errors.told("read"):
+        with self._errors.reading():
             return self.transactions.aborted(start_offset, end_offset)
 
     def aborted_in(self, offset: int, records: LogSlice) -> list[Aborted]:
@@ -415,7 +429,7 @@ class PartitionLog:
         Raises:
             KafkaStorageError: the disk failed.
         """
-        with self._errors.told("read"):
+        with self._errors.reading():
             return self.transactions.aborted_in(offset, records)
 
     def contiguous_end(self, offset: int) -> int:
@@ -425,7 +439,7 @@ class PartitionLog:
             CorruptMessage: the disk has damaged a batch's header since it was written or recovered.
             KafkaStorageError: the disk failed.
         """
-        with self._errors.told("read"):
+        with self._errors.reading():
             return self._reader.contiguous_end(offset)
 
     def offset_for_timestamp(self, timestamp_ms: int) -> Found | LongSearch | None:
@@ -434,7 +448,7 @@ class PartitionLog:
         Raises:
             KafkaStorageError: the disk failed.
         """
-        with self._errors.told("search"):
+        with self._errors.reading("search"):
             return self._reader.first_at_timestamp(timestamp_ms, self.log_start_offset)
 
     def max_timestamp(self) -> Found | LongSearch | None:
@@ -443,7 +457,7 @@ class PartitionLog:
         Raises:
             KafkaStorageError: the disk failed.
         """
-        with self._errors.told("search"):
+        with self._errors.reading("search"):
             return self._reader.largest_timestamp(self.log_start_offset)
 
     # Leader epochs

@@ -167,7 +167,7 @@ def _replay(
                 return
             if header.base_offset >= from_offset:
                 if latest_epoch >= 0 and header.leader_epoch - latest_epoch >= PROMOTION_LEAP:
-                    producers.clear()  # those so far are of another cluster
+                    producers.clear(are_of_source=True)  # those so far are of another cluster
                 ended = producers.replay(header, marker=marker_in_segment(segment, position, header))
                 if ended is not None and on_ended is not None:
                     on_ended(segment, ended)

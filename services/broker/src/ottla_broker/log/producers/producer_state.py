@@ -102,6 +102,7 @@ class ProducerEntry:
             numbers; not in snapshots, so it counts anew from there.
         written_ms: when its last batch was written here, or a later time; not in snapshots either, but see
             `producer_loading`.
+        is_of_source: its open transaction is surely from before a promotion; not in snapshots either.
     """
 
     producer_id: int
@@ -112,6 +113,7 @@ class ProducerEntry:
     batches: deque[ProducerBatch] = field(default_factory=lambda: deque(maxlen=RETAINED_BATCHES))
     unbroken_records: int = 0
     written_ms: int = NO_TIMESTAMP
+    is_of_source: bool = False
 
     @property
     def last_sequence(self) -> int:
@@ -175,16 +177,21 @@ class ProducerStates:
     def __iter__(self) -> Iterator[ProducerEntry]:
         return iter(self._entries.values())
 
-    def clear(self) -> None:
+    def clear(self, *, are_of_source: bool) -> None:
         """Forget all of them, but those with an open transaction: its records must not be shown undecided.
 
-        They go with the markers by which a promotion ends these; see `abort_of_promotion`.
+        They go with the markers by which a promotion ends these; see `abort_of_source`.
+
+        Args:
+            are_of_source: whether it is sure that they are those of a source, from before a promotion.
         """
         self._entries = {
             entry.producer_id: entry
             for entry in self._entries.values()
             if entry.current_transaction_first_offset != NO_TRANSACTION
         }
+        for entry in self._entries.values():
+            entry.is_of_source = are_of_source
 
     @property
     def highest_id(self) -> int:
@@ -310,7 +317,7 @@ class ProducerStates:
         first_offset = entry.current_transaction_first_offset
         if first_offset == NO_TRANSACTION:
             return None
-        entry.current_transaction_first_offset = NO_TRANSACTION
+        entry.current_transaction_first_offset, entry.is_of_source = NO_TRANSACTION, False
         last_stable_offset = self.transactions.end(first_offset, marker_offset)
         return EndedTransaction(marker.producer_id, first_offset, marker_offset, last_stable_offset, marker.is_commit)
 

@@ -5,6 +5,7 @@ memory; it says so by having nothing but the two things that `LogSlice` asks for
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,6 +24,7 @@ class LogSlice(Protocol):
         """Return the bytes.
 
         Raises:
+            OSError: the disk fails; `PartitionLog.reading` takes note of that.
             KafkaStorageError: they cannot be had any more.
         """
 
@@ -32,11 +34,16 @@ class FileSlice:
     """A range of whole batches in a segment's file; it stays readable when the segment is deleted.
 
     It does not when the log is truncated before it was sent, which happens to a leader that follows another one.
+
+    Attributes:
+        file, position, size: of the range.
+        on_refusal: told on the event loop, by `look_for_fault`, what the disk refuses.
     """
 
     file: SegmentFile
     position: int
     size: int
+    on_refusal: Callable[[OSError], None]
 
     @property
     def is_lost(self) -> bool:
@@ -45,18 +52,28 @@ class FileSlice:
 
     def after(self, sent_bytes: int) -> "FileSlice":
         """Return what is left when a beginning was sent."""
-        return FileSlice(self.file, self.position + sent_bytes, self.size - sent_bytes)
+        return FileSlice(self.file, self.position + sent_bytes, self.size - sent_bytes, self.on_refusal)
+
+    def look_for_fault(self) -> None:
+        """Find out, after the piece could not be sent, whether that was the disk's fault, by reading a byte of it.
+
+        What is sent at a time ends before the first page that the disk refuses, so the next time begins there.
+        """
+        try:
+            os.pread(self.file.fileno(), 1, self.position)
+        except OSError as error:
+            self.on_refusal(error)
 
     def read(self) -> bytes:
         """Return the bytes; blocks while the disk does.
 
         Raises:
-            KafkaStorageError: the disk fails, or the log was truncated meanwhile.
+            OSError: the disk fails.
+            KafkaStorageError: the log was truncated meanwhile.
         """
-        try:
-            data = os.pread(self.file.fileno(), self.size, self.position)
-        except OSError as error:
-            raise KafkaStorageError(f"cannot read {self.file.path}: {error.strerror}") from error
+        data = os.pread(self.file.fileno(), self.size, self.position)
+        if 0 < len(data) < self.size:  # the disk may have refused the rest, which only another call tells
+            data += os.pread(self.file.fileno(), self.size - len(data), self.position + len(data))
         if self.is_lost:  # looked at last: what was cut while it was read may have been written over
             raise KafkaStorageError(f"{self.file.path} was truncated before all that was found there could be read")
         if len(data) < self.size:

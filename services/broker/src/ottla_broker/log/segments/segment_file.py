@@ -85,7 +85,7 @@ class FileHolder(Protocol):
 
 
 class OpenFiles:
-    """Who holds a file, in the order of opening. Safe to use from recovery threads."""
+    """Bounds how many files are open, in the order of opening. Safe to use from recovery threads."""
 
     def __init__(self, count_max: int = OPEN_FILES_MAX) -> None:
         self._count_max = count_max

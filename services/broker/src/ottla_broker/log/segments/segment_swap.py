@@ -39,6 +39,10 @@ _logger: Final = structlog.get_logger("log.compaction")
 Rename = tuple[Path, Path]
 
 
+class SwapInterrupted(OSError):
+    """A swap could neither be done nor undone. The files are as after a crash, and the next start sees to them."""
+
+
 def swap_steps(directory: Path, base_offset: int, old_base_offsets: Iterable[int]) -> list[Rename]:
     """Return the renames that put the cleaned segment of a base offset in place of the old ones.
 
@@ -58,22 +62,33 @@ def swap_steps(directory: Path, base_offset: int, old_base_offsets: Iterable[int
 
 
 def carry_out(steps: Sequence[Rename], rename: Callable[[Path, Path], object] = Path.rename) -> None:
-    """Do the renames in order; undo them if one fails, and raise its OSError."""
+    """Do the renames in order; undo them if one fails, and raise its OSError.
+
+    Raises:
+        SwapInterrupted: one that was done cannot be undone.
+    """
     done: list[Rename] = []
     try:
         for source, target in steps:
             rename(source, target)
             done.append((source, target))
-    except OSError:
-        take_back(done)
+    except OSError as error:
+        take_back(done, error)
         raise
 
 
-def take_back(done: Sequence[Rename]) -> None:
-    """Undo renames, the last one first, as far as that is possible."""
+def take_back(done: Sequence[Rename], reason: OSError) -> None:
+    """Undo renames, the last one first, because of what has failed behind them.
+
+    Raises:
+        SwapInterrupted: one cannot be undone.
+    """
     for source, target in reversed(done):
-        with suppress(OSError):
+        try:
             target.rename(source)
+        except OSError as error:
+            # Those before it stay: without both the new segment's name and this one nothing would be left of either.
+            raise SwapInterrupted(*reason.args) from error
 
 
 def remove_cleaned(directory: Path) -> None:

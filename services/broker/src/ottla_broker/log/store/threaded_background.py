@@ -1,6 +1,7 @@
 """`Background` on an event loop: a few threads for what blocks, and timers for what waits."""
 
 import asyncio
+import errno
 from concurrent.futures import Executor
 from functools import partial
 from typing import Final
@@ -8,6 +9,7 @@ from typing import Final
 import structlog
 
 from ottla_broker.log.background import Failed, Work
+from ottla_core.background import note_failure
 
 _logger: Final = structlog.get_logger("log.background")
 
@@ -22,7 +24,10 @@ class ThreadedBackground:
         self._timers: set[asyncio.TimerHandle] = set()
 
     def submit(self, work: Work, *, then: Work, failed: Failed) -> None:
-        """Run `work` in a thread; afterwards run `then`, or `failed` if it raised OSError, on the loop."""
+        """Run `work` in a thread; afterwards run `then`, or `failed` if it raised OSError, on the loop.
+
+        What it raises unexpectedly is told as an OSError, too, or those who wait for the work would do so for ever.
+        """
         running = self._loop.run_in_executor(self._executor, work)
         self._running.add(running)
         running.add_done_callback(partial(self._ended, then, failed))
@@ -37,7 +42,8 @@ class ThreadedBackground:
         elif isinstance(error, OSError):
             failed(error)
         else:
-            self._loop.call_exception_handler({"message": "background work failed", "exception": error})
+            note_failure("background work of a log", error)
+            failed(OSError(errno.EIO, f"it failed unexpectedly: {error!r}"))
 
     def submit_later(self, delay_ms: int, work: Work) -> None:
         """Run `work` in a thread after a delay, unless the process ends before; errors are logged."""

@@ -4,12 +4,12 @@ As in Kafka Connect, a connector that names a converter's class brings all of it
 one that does not gets the worker's converter with the worker's settings.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from ottla_sdk import Converter, Role
+from ottla_sdk import Converter, FatalError, Role, class_name
 from ottla_sdk.file_policy import of_worker
 from ottla_sdk.runtime.plugin_lookup import PluginLookup
 
@@ -18,6 +18,23 @@ DEFAULT_CLASSES = {
     Role.VALUE: "JsonConverter",
     Role.HEADER: "SimpleHeaderConverter",
 }
+
+
+class WrongCount(FatalError):
+    """A converter has returned another number of results than it was given records."""
+
+
+def check_count(converter: Converter[Any], topic: str, results: Sized, count: int) -> None:
+    """See that a converter has returned a result for each of so many records.
+
+    Raises:
+        WrongCount: it has not, so nobody knows which result belongs to which record.
+    """
+    if len(results) != count:
+        raise WrongCount(
+            f"{class_name(type(converter))} as {converter.role.value}.converter has returned {len(results)}"
+            f" results for {count} records of topic {topic}; it must return one for each"
+        )
 
 
 @dataclass(frozen=True, slots=True)

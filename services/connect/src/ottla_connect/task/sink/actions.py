@@ -20,12 +20,14 @@ class SinkSettings:
         flush_interval_s: seconds between commits.
         flush_timeout_s: seconds after which a commit is given up.
         incremental: whether the group rebalances incrementally.
+        from_start: whether partitions without a commit are read from their start.
     """
 
     poll_records_max: int
     flush_interval_s: float
     flush_timeout_s: float
     incremental: bool
+    from_start: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE, KafkaError, Message
 
-from ottla_connect.task.pipeline.converters import Converters
+from ottla_connect.task.pipeline.converters import Converters, check_count
 from ottla_connect.task.pipeline.error_handler import DROPPED, ErrorHandler
 from ottla_connect.task.pipeline.errors import Stage
 from ottla_connect.task.pipeline.transform_chain import TransformChain
@@ -91,6 +91,7 @@ class SinkConversion:
 
         Raises:
             ToleranceExceeded: a record cannot be handled, and errors are not tolerated.
+            WrongCount: a converter has returned too few results, or too many.
             Interrupted: the task is to stop.
         """
         records: list[SinkRecord] = []
@@ -101,17 +102,16 @@ class SinkConversion:
             if any(map(Message.headers, group)):
                 taken = self._one_by_one(topic, group)
             else:
+                key, value = self._converters.key, self._converters.value
                 try:
-                    taken = _Taken(
-                        group,
-                        partitions,
-                        offsets,
-                        self._converters.key.deserialize_many(topic, [*map(Message.key, group)]),
-                        self._converters.value.deserialize_many(topic, [*map(Message.value, group)]),
-                        repeat(()),
-                    )
+                    keys = key.deserialize_many(topic, [*map(Message.key, group)])
+                    values = value.deserialize_many(topic, [*map(Message.value, group)])
                 except Exception:  # noqa: BLE001 - one of them is bad, and the handler decides about it
                     taken = self._one_by_one(topic, group)
+                else:
+                    check_count(key, topic, keys, len(group))
+                    check_count(value, topic, values, len(group))
+                    taken = _Taken(group, partitions, offsets, keys, values, repeat(()))
             self._make_records(topic, taken, records)
         return records
 

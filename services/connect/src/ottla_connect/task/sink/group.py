@@ -19,6 +19,7 @@ SEEK_ATTEMPTS_MAX = 100
 SEEK_PAUSE_S = 0.1
 CLOSED_WITHIN_S = 30.0
 COMMITTED_WITHIN_S = 30.0
+START_WITHIN_S = 30.0
 
 
 FINAL_ERRORS = frozenset(
@@ -30,10 +31,19 @@ FINAL_ERRORS = frozenset(
         KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.FENCED_INSTANCE_ID,
+        KafkaError.GROUP_MAX_SIZE_REACHED,
         KafkaError.INCONSISTENT_GROUP_PROTOCOL,
+        KafkaError.INVALID_GROUP_ID,
+        KafkaError.INVALID_SESSION_TIMEOUT,
     }
 )
-"""What does not pass by itself; everything else the consumer gets over."""
+"""What does not pass by itself, though librdkafka may try again for ever; everything else the consumer gets over.
+
+Those of a group that refuses a member are the ones that Java's AbstractCoordinator gives up at.
+"""
+
+FROM_START = frozenset({"earliest", "beginning", "smallest"})
+"""Values of `auto.offset.reset` by which a partition without a commit is read from its start."""
 
 OFFSETS_UNKNOWN = "Failed to fetch committed offset"
 """How a message begins when the consumer was not told where to begin; it will not ask again (its issue 5586)."""
@@ -69,17 +79,29 @@ class Group:
         consumer: it; commits by itself neither offsets nor what was read.
         listener: hears of rebalances.
         incremental: whether rebalances are, as with `cooperative-sticky` and the protocol of KIP-848.
+        from_start: whether partitions without a commit are read from their start (`auto.offset.reset`).
         watch: is told when the consumer is used, and what it gives.
     """
 
     def __init__(
-        self, consumer: Consumer, listener: GroupListener, *, incremental: bool, watch: ConsumerWatch
+        self,
+        consumer: Consumer,
+        listener: GroupListener,
+        *,
+        incremental: bool,
+        from_start: bool,
+        watch: ConsumerWatch,
     ) -> None:
         self._consumer = consumer
         self._watch = watch
         self._listener = listener
         self._incremental = incremental
+        self._from_start = from_start
         self._assigned: set[TopicPartition] = set()
+        self._had: set[TopicPartition] = set()  # now or before, so that the consumer may know their start of then
+        self._uncommitted: set[TopicPartition] = set()
+        self._looked_up: set[TopicPartition] = set()  # the consumer itself asks, or has asked, where they begin
+        self._paused: set[TopicPartition] = set()  # in the consumer, which keeps it over rebalances
         self._revoked_meanwhile: set[TopicPartition] = set()
         self._error: Exception | None = None
         self._closed = False
@@ -128,20 +150,32 @@ class Group:
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these no further until `resume`; messages that are read already come again then."""
-        if ours := _for_kafka(self._assigned.intersection(partitions)):
+        if ours := self._assigned.intersection(partitions):
+            self._paused |= ours
             with ended_if_frozen():
-                self._consumer.pause(ours)
+                self._consumer.pause(_for_kafka(ours))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these again."""
-        if ours := _for_kafka(self._assigned.intersection(partitions)):
+        if ours := self._assigned.intersection(partitions):
+            self._paused -= ours
             with ended_if_frozen():
-                self._consumer.resume(ours)
+                self._consumer.resume(_for_kafka(ours))
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Go on reading at these offsets."""
+        """Go on reading at these offsets.
+
+        Raises:
+            OffsetsUnknown: the brokers do not tell where a log begins that is to be read from its start; or the
+                consumer has not begun with a partition for seconds, as while it has no leader.
+        """
         for place, offset in offsets.items():
-            self._seek(KafkaTopicPartition(place.topic, place.partition, _where(offset)))
+            where = KafkaTopicPartition(place.topic, place.partition, self._where(place, offset))
+            may_be_asking = self._may_be_asking(place)
+            self._seek(where)
+            if may_be_asking:
+                self._await_lookup(place)
+                self._seek(where)
 
     def committed_metadata(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, str | None]:
         """Return the metadata of the last commit of each partition; None where there is no commit.
@@ -156,6 +190,8 @@ class Group:
         for each in found:
             if each.error is not None:
                 raise OffsetsUnknown(f"cannot find out what is committed of {each.topic}: {each.error.str()}")
+            place = TopicPartition(each.topic, each.partition)
+            (self._uncommitted.discard if each.offset >= 0 else self._uncommitted.add)(place)
         return {
             TopicPartition(each.topic, each.partition): each.metadata if each.offset >= 0 else None for each in found
         }
@@ -194,8 +230,10 @@ class Group:
                     self._consumer.seek(place)
             except KafkaException as error:
                 # A partition that was just assigned cannot be sought in until librdkafka has begun with it.
-                if error.args[0].code() != KafkaError._STATE or attempt == SEEK_ATTEMPTS_MAX:  # noqa: SLF001
+                if error.args[0].code() != KafkaError._STATE:  # noqa: SLF001
                     raise
+                if attempt == SEEK_ATTEMPTS_MAX:
+                    raise OffsetsUnknown(f"cannot begin to read {place.topic}-{place.partition}") from error
                 time.sleep(SEEK_PAUSE_S)
             else:
                 return
@@ -204,16 +242,75 @@ class Group:
         places = [TopicPartition(each.topic, each.partition) for each in partitions]
         self._assigned.update(places)
         self._revoked_meanwhile.difference_update(places)  # what comes from now on is ours again
-        offsets = self._guarded(lambda: self._listener.on_assigned(places)) or {}
+        offsets = self._guarded(lambda: self._beginnings(places)) or {}
+        self._had.update(places)
         for each, place in zip(partitions, places, strict=True):
             if place in offsets:
-                each.offset = _where(offsets[place])
+                each.offset = offsets[place]
+            elif place in self._uncommitted:
+                self._looked_up.add(place)
         with ended_if_frozen():
             if self._incremental:
                 consumer.incremental_assign(partitions)
             else:
                 consumer.assign(partitions)
-        self.pause([each for each in places if self._listener.must_pause(each)])
+        paused = {each for each in places if self._listener.must_pause(each)}
+        self.pause(paused)
+        # Without this, a partition that was given away while it was paused would never be read again.
+        self.resume(self._paused.intersection(places) - paused)
+
+    def _beginnings(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return where assigned partitions are read from, if the consumer is not to find that out by itself."""
+        wanted = dict(self._listener.on_assigned(places))
+        if self._from_start:
+            for each in self._uncommitted.intersection(places) & self._had:
+                wanted.setdefault(each, 0)
+        return {each: self._where(each, offset) for each, offset in wanted.items()}
+
+    def _where(self, place: TopicPartition, offset: int) -> int:
+        """Return where to read from an offset on: 0 is the log's beginning, wherever that is by now.
+
+        `auto.offset.reset` would decide instead where the log begins later: it may lead to the log's end. For a
+        partition that it has read before, librdkafka takes the log's beginning of then for it. If the topic was
+        created anew meanwhile, that is behind records that nobody has read; so the brokers are asked.
+        """
+        if offset:
+            return offset
+        if place not in self._had:
+            return OFFSET_BEGINNING
+        return self._ask_start(place)
+
+    def _ask_start(self, place: TopicPartition) -> int:
+        try:
+            with self._watch:
+                found = self._consumer.get_watermark_offsets(
+                    KafkaTopicPartition(place.topic, place.partition), timeout=START_WITHIN_S, cached=False
+                )
+        except KafkaException as error:
+            raise OffsetsUnknown(
+                f"cannot find out where {place.topic}-{place.partition} begins: {error.args[0].str()}"
+            ) from error
+        if found is None:
+            raise OffsetsUnknown(f"was not told where {place.topic}-{place.partition} begins")
+        return found[0]
+
+    def _may_be_asking(self, place: TopicPartition) -> bool:
+        """Return whether the consumer may still ask where a partition without a commit begins."""
+        if place not in self._looked_up:
+            return False
+        return any(each.offset < 0 for each in self._consumer.position(_for_kafka([place])))  # nothing was read yet
+
+    def _await_lookup(self, place: TopicPartition) -> None:
+        """Wait until the consumer knows where a partition without a commit begins.
+
+        It has asked by now, as it has taken a seek. Should the answer come after that, librdkafka asks once more, and
+        goes there instead. A leader answers in order: behind the answer to another question no such one comes. And
+        what the consumer's main thread does for us then, it does when it has taken note of both.
+        """
+        self._ask_start(place)
+        with ended_if_frozen():
+            self._consumer.assignment()
+        self._looked_up.discard(place)
 
     def _on_revoke(self, consumer: Consumer, partitions: list[KafkaTopicPartition]) -> None:
         del consumer
@@ -229,6 +326,7 @@ class Group:
         if not self._closed:
             self._guarded(lambda: self._listener.on_revoked(places, lost=lost))
         self._assigned.difference_update(places)
+        self._looked_up.difference_update(places)
 
     def _guarded(
         self, call: Callable[[], Mapping[TopicPartition, int] | None]
@@ -261,14 +359,6 @@ def raise_if_final(error: KafkaError) -> None:
     if error.str().startswith(OFFSETS_UNKNOWN):
         raise OffsetsUnknown(f"the consumer does not know where to begin: {error.name()}: {error.str()}")
     log.warning("%s: %s", error.name(), error.str())
-
-
-def _where(offset: int) -> int:
-    """Return where to read from an offset on: 0 is the log's beginning, wherever that is by now.
-
-    `auto.offset.reset` would decide instead where the log begins later: it may lead to the log's end.
-    """
-    return offset or OFFSET_BEGINNING
 
 
 def _for_kafka(partitions: Collection[TopicPartition]) -> list[KafkaTopicPartition]:

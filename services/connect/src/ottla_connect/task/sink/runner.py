@@ -122,7 +122,10 @@ class SinkRunner:
         """Take the parts that need the runner itself, or exist only once the task may begin."""
         self._machine = SinkStateMachine[Message](self._settings, self._now())
         consumer = make_consumer(self._on_commit_result)
-        self._group = Group(consumer, self, incremental=self._settings.incremental, watch=watch)
+        settings = self._settings
+        self._group = Group(
+            consumer, self, incremental=settings.incremental, from_start=settings.from_start, watch=watch
+        )
         self._subscription = make_subscription(consumer)
         self._conversion = conversion
         self._handler = handler

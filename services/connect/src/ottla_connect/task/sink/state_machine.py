@@ -176,6 +176,9 @@ class SinkStateMachine(Generic[MessageT]):
 
     def messages_read(self, messages: Sequence[MessageT], now: Moment) -> list[Action]:
         """Messages were read, all of them of partitions that the task has now."""
+        if self._seeks:  # the task has sought from within the read, in a rebalance: all this is of where it was
+            self._redelivery.drop(self._seeks)
+            messages = [each for each in messages if (each.topic(), each.partition()) not in self._seeks]
         if self._standing_by or self._paused:
             self._held += messages
             return []

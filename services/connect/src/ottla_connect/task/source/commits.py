@@ -60,6 +60,9 @@ class SourceCommits:
     def rest(self) -> None:
         """Commits go on while the task is paused."""
 
+    def end_of_empty_batch(self) -> None:
+        """Commits do not depend on batches."""
+
     def give_up(self) -> None:
         """The task has failed; what is acknowledged is committed all the same."""
 

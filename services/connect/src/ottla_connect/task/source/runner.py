@@ -103,6 +103,7 @@ class SourceRunner:
             self._measures.errors.retries += 1
             pause_s = max(self._retry_s, error.retry_in_ms / 1000)
             log.warning("cannot read now, tries again in %.1f s: %s", pause_s, error)
+            self._end_empty_batch()
             self._health.waits(str(error), pause_s)
             self._wait(pause_s)
             self._retry_s = min(self._retry_s * 2, RETRY_MAX_S)
@@ -111,6 +112,7 @@ class SourceRunner:
         self._health.works()
         took_s = time.monotonic() - began_s
         if not records:
+            self._end_empty_batch()
             if took_s < EMPTY_POLL_S:
                 self._control.wait(EMPTY_POLL_S - took_s)
             return
@@ -120,6 +122,11 @@ class SourceRunner:
         measures.batch_time_ms.add(took_s * 1000)
         if self._control.leased or self._await_lease():
             self._sender.send(records)
+
+    def _end_empty_batch(self) -> None:
+        """Do what the task has said of its transaction in a `poll` that brought nothing, be it by an error."""
+        if self._control.leased or self._await_lease():
+            self._commits.end_of_empty_batch()
 
     def _wait(self, seconds: float) -> None:
         """Wait for the next try, and go on hearing of acknowledgements and committing meanwhile."""

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from ottla_connect.task.control import Control, WantedState
 from ottla_connect.task.measures import TaskMeasures
-from ottla_connect.task.pipeline.converters import Converters
+from ottla_connect.task.pipeline.converters import Converters, check_count
 from ottla_connect.task.pipeline.error_handler import (
     DROPPED,
     ErrorHandler,
@@ -133,6 +133,7 @@ class Sender:
 
         Raises:
             ToleranceExceeded: a record cannot be handled, and errors are not tolerated.
+            WrongCount: a converter has returned too few results, or too many.
             ProducerFailed: the producer cannot go on.
             Interrupted: the task is to stop, and not all records were handed over.
         """
@@ -146,6 +147,9 @@ class Sender:
 
         Returns:
             Whether they are such, and can be converted; if not, nothing was done.
+
+        Raises:
+            WrongCount: a converter has returned too few results, or too many.
         """
         first, count = records[0], len(records)
         topics, places, partitions, times, headers, key_schemas, keys, value_schemas, values = zip(
@@ -161,11 +165,14 @@ class Sender:
             or any(headers)
         ):
             return False
+        key, value = self._converters.key, self._converters.value
         try:
-            key_texts = self._converters.key.serialize_many(topic, key_schemas, keys)
-            value_texts = self._converters.value.serialize_many(topic, value_schemas, values)
+            key_texts = key.serialize_many(topic, key_schemas, keys)
+            value_texts = value.serialize_many(topic, value_schemas, values)
         except Exception:  # noqa: BLE001 - one of them is bad, and is treated as such by itself
             return False
+        check_count(key, topic, key_texts, count)
+        check_count(value, topic, value_texts, count)
         self._produce_all(topic, records, key_texts, value_texts)
         return True
 

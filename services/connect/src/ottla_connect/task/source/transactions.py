@@ -148,6 +148,13 @@ class Transactions:
         if self._boundaries.is_due(time.monotonic()):
             self.commit()
 
+    def end_of_empty_batch(self) -> None:
+        """End the transaction if that was said in a `poll` without records; raises what `commit` does.
+
+        Left for the next batch, an abort would take that batch's records along, and their offsets be committed.
+        """
+        self._end(self._boundaries.end_of_batch(time.monotonic()))
+
     def rest(self) -> None:
         """Leave no transaction open while the task is paused; raises what `commit` does."""
         if self._boundaries.ends_at_rest:

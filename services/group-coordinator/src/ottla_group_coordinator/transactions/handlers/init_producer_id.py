@@ -2,8 +2,9 @@
 
 A transaction that is open is aborted first, under an epoch that no producer gets, and the client is told to come
 again. A producer that names its identity goes on after an error (KIP-360): only it, or nobody, may then have the next
-epoch. With `enable2_pc` the producer's transactions have no timeout, and with `keep_prepared_txn` an open one is kept
-for it to end (KIP-939).
+epoch. Where a transaction is open it has to be the present one's, or a request that comes late, or of a producer that
+was fenced, would end the transaction; Kafka compares epochs only where none is open. With `enable2_pc` the producer's
+transactions have no timeout, and with `keep_prepared_txn` an open one is kept for it to end (KIP-939).
 
 Source: `TransactionCoordinator.handleInitProducerId` in Kafka; for transactions that are kept, KIP-939.
 """
@@ -58,6 +59,9 @@ def handle(shard: TransactionShardState, request: TransactionRequest, turn: Turn
     if expected is not None and not _may_go_on(transaction, expected):
         raise ProducerFenced
     if transaction.state is TransactionState.ONGOING:
+        if expected is not None and expected != transaction.client_identity:
+            # It has begun since: another producer has, or this one, whose request comes for the second time, late.
+            raise ProducerFenced
         if message.keep_prepared_txn:
             _keep(shard, request, turn, message.transactional_id)
         else:

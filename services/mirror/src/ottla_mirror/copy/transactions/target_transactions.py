@@ -250,7 +250,12 @@ class _Leader:
         if connection is None or not connection.is_usable:
             if self._waiting and not self._is_opening and not (connection is not None and connection.unanswered):
                 self._is_opening = True
-                start_detached("opening a connection for transactions", self._open(), broker=self._broker_id)
+                start_detached(
+                    "opening a connection for transactions",
+                    self._open(),
+                    on_failure=lambda: self._fail_waiting("it failed unexpectedly; the worker's log says why"),
+                    broker=self._broker_id,
+                )
             return
         while self._waiting and connection.unanswered < UNANSWERED_MAX:
             batch, newest_version = self._waiting.popleft()

@@ -19,7 +19,7 @@ NO_SEQUENCE_YET: Final = 2**31 - 1
 Guards = Mapping[TopicPartition, VerificationGuard]
 
 
-def guards_ahead(
+def take_early_guards(
     partitions: PartitionTable, producer_id: int, producer_epoch: int, names: Iterable[TopicPartition]
 ) -> Guards:
     """Take guards for those partitions that this broker leads."""

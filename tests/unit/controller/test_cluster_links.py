@@ -8,6 +8,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from ottla_controller.broker_standing import standings
+from ottla_controller.cluster_links import UnknownLink, plan_change, plan_link, plan_link_deletion
 from ottla_controller.leader_election import first_state
 from ottla_controller.link_promotion import plan_promotion
 from ottla_controller.linked_topics import (
@@ -17,7 +18,6 @@ from ottla_controller.linked_topics import (
     plan_more_partitions,
     plan_raises,
 )
-from ottla_controller.links import UnknownLink, plan_change, plan_link, plan_link_deletion
 from ottla_controller.topics import TopicDefaults, plan_growths
 from ottla_core.cluster.controller_rpc.controller_api import NewPartitions
 from ottla_core.cluster.controller_rpc.link_api import (

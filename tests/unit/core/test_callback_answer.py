@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from ottla_broker.callback_answer import CallbackAnswer
 from ottla_broker.outcome import Answer
+from ottla_core.callback_answer import CallbackAnswer
 from ottla_core.errors import InvalidRequest
 from tests.unit.broker.test_connection import Owner, connect, framed, wait_until
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ottla_sql.source.tables import TableId, divided, schema_filter, table_filter, topic_of
+from ottla_sql.source.table_selection import TableId, divided, schema_filter, table_filter, topic_of
 from tests.support.connect.sql_runs import SqliteFile, polled, running_source
 from tests.support.eventually import eventually
 

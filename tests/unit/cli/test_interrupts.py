@@ -1,0 +1,64 @@
+"""Ctrl-C at moments at which Python would lose it."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+ENDS = """
+import gc, os, signal, time, weakref
+from ottla.interrupts import Interrupts
+
+interrupts = Interrupts()
+interrupts.take_over()
+
+class Thing:
+    def __del__(self):
+        if {in_finalizer}:
+            os.kill(os.getpid(), signal.SIGINT)
+            for _ in range(1000):
+                pass
+
+def forgotten(_):
+    if not {in_finalizer}:
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(1000):
+            pass
+
+thing = Thing()
+reference = weakref.ref(thing, forgotten)
+try:
+    del thing
+    gc.collect()
+    time.sleep(60)
+    print("went on")
+except KeyboardInterrupt:
+    print(f"interrupted {{interrupts.count > 0}}")
+"""
+
+
+@pytest.mark.parametrize("in_finalizer", [False, True], ids=["weak-reference", "finalizer"])
+def test_an_interrupt_that_a_callback_swallows_is_raised_again(in_finalizer: bool) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDS.format(in_finalizer=in_finalizer)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+        preexec_fn=_with_interrupts,  # a job in the background ignores them
+    )
+    assert (ended.stdout, ended.stderr) == ("interrupted True\n", "")
+
+
+def test_what_else_cannot_be_raised_is_told_as_before() -> None:
+    program = (
+        "from ottla.interrupts import Interrupts\nInterrupts().take_over()\n"
+        "class Thing:\n    def __del__(self): raise ValueError('odd')\nThing()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
+    assert "ValueError: odd" in ended.stderr
+
+
+def _with_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,0 +1,81 @@
+"""Who attends to partitions comes back to all that still need something."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import cast
+from uuid import UUID
+
+from ottla_mirror.copy.cluster_view import ClusterView
+from ottla_mirror.copy.copy_settings import CopySettings
+from ottla_mirror.copy.partition_copy import PartitionCopy
+from ottla_mirror.copy.partition_start import Failures, PartitionStart
+from ottla_mirror.copy.partition_work import PartitionState, PartitionWork
+from ottla_mirror.copy.slow_partition_work import SlowPartitionWork
+from ottla_mirror.model import SourcePartition
+from tests.support.mirror.memory_copy_store import MemoryCopyStore
+
+
+class Owner:
+    """Has every partition, and does at once what is to be done after a pause."""
+
+    def is_ours(self, work: PartitionWork) -> bool:
+        return work.partition.topic != "gone"
+
+    def locate(self, work: PartitionWork) -> str:
+        return ""
+
+    def take_copy(self, work: PartitionWork, copy: PartitionCopy) -> None:
+        raise AssertionError(work)
+
+    def go_on(self, work: PartitionWork) -> None:
+        raise AssertionError(work)
+
+    def halt(self, work: PartitionWork, reason: str) -> None:
+        raise AssertionError(work)
+
+    def later(
+        self, work: PartitionWork, reason: str, what: Callable[[PartitionWork], None], pause_s: float | None = None
+    ) -> None:
+        work.set_state(PartitionState.WAITING, reason, 0)
+        what(work)
+
+
+class Starts:
+    """Fails unexpectedly at first; then it notes what is to be taken over."""
+
+    def __init__(self) -> None:
+        self.attempts = 0
+        self.asked: asyncio.Future[set[str]] = asyncio.get_running_loop().create_future()
+
+    async def begin(
+        self, wanted: Mapping[PartitionWork, PartitionStart]
+    ) -> tuple[dict[PartitionWork, PartitionCopy], Failures]:
+        self.attempts += 1
+        if self.attempts == 1:
+            raise RuntimeError("a bug")
+        self.asked.set_result({work.partition.topic for work in wanted})
+        return {}, {}
+
+
+async def test_partitions_are_taken_over_though_the_first_attempt_has_failed_unexpectedly() -> None:
+    starts = Starts()
+    steward = SlowPartitionWork(
+        Owner(),
+        cast("ClusterView", None),
+        cast("ClusterView", None),
+        starts,
+        store=MemoryCopyStore(),
+        settings=CopySettings(),
+        worker=UUID(int=1),
+    )
+    running = asyncio.create_task(steward.run())
+    works = [
+        PartitionWork(SourcePartition(topic=topic, topic_id=UUID(int=2), partition=0), topic, 0)
+        for topic in ("a", "b", "halted")
+    ]
+    for work in works:
+        steward.attend_to(work)
+    works[2].set_state(PartitionState.HALTED, "refused", 0)
+    async with asyncio.timeout(10):
+        assert await starts.asked == {"a", "b"}
+    running.cancel()
