@@ -38,7 +38,11 @@ SETTINGS = CopySettings(
 
 
 class RefusingTarget(TargetModel):
-    """A log with too few replicas in sync."""
+    """A log with too few replicas in sync: what it has is read, and nothing is taken."""
+
+    def __init__(self, taken: TargetModel) -> None:
+        super().__init__()
+        self.log, self.start, self.end, self.producers = taken.log, taken.start, taken.end, taken.producers
 
     def append(self, batch: bytes) -> tuple[ErrorCode, int]:
         return ErrorCode.not_enough_replicas, -1
@@ -186,7 +190,7 @@ async def test_partitions_that_the_target_does_not_take_hold_up_no_others(dies: 
             made.target.leaders |= dict.fromkeys(refused, -1)
             made.target.end_broker(2)
         else:
-            made.target.logs = {**taken, **dict.fromkeys(refused, RefusingTarget())}
+            made.target.logs = {**taken, **{number: RefusingTarget(made.copied[number]) for number in refused}}
         made.write(200)
         await eventually_async(lambda: 0 not in made.behind(), "the other partition is copied", within_s=60)
         assert len(made.behind()) == len(refused)
@@ -195,6 +199,28 @@ async def test_partitions_that_the_target_does_not_take_hold_up_no_others(dies: 
         for number, log in made.written.items():
             expected = [record.value for _, record in sorted(log.expected.items())]
             assert [record.value for record in made.copied[number].records()] == expected
+    finally:
+        for worker in made.workers:
+            await worker.kill()
+        made.source.stop()
+        made.target.stop()
+
+
+async def test_a_copier_that_takes_over_what_retention_has_emptied_knows_that_it_is_at_the_end():
+    made = History(5, compacts=False, forgets=True)
+    made.source.is_calm = made.target.is_calm = True
+    await made.source.start()
+    await made.target.start()
+    unsaved = replace(SETTINGS, save_interval_s=1000)
+    try:
+        made.write(5)
+        made.workers = [await Worker.start(made, unsaved)]
+        await eventually_async(lambda: not made.behind(), "all is copied", within_s=COPIED_DEADLINE_S)
+        await made.workers.pop().kill()
+        for log in made.written.values():
+            log.trim(log.end)
+        made.workers = [await Worker.start(made, unsaved)]
+        await eventually_async(lambda: not made.behind(), "nothing is left", within_s=COPIED_DEADLINE_S)
     finally:
         for worker in made.workers:
             await worker.kill()

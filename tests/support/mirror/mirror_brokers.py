@@ -84,6 +84,7 @@ class BrokerConnection(asyncio.Protocol):
         self.cluster, self.broker = cluster, broker
         self._received = bytearray()
         self._fetched: dict[int, int] = {}
+        self._told: dict[int, tuple[int, int]] = {}
 
     def connection_made(self, transport: Any) -> None:
         self.transport: asyncio.Transport = transport
@@ -154,20 +155,28 @@ class BrokerConnection(asyncio.Protocol):
             self.transport.write(codec.encode_response(header.correlation_id, lost))
             return
         if is_full:
-            self._fetched = {}
+            self._fetched, self._told = {}, {}
         for topic in request.topics:
             self._fetched.update({each.partition: each.fetch_offset for each in topic.partitions})
         for topic in request.forgotten_topics_data:
             for number in topic.partitions:
                 self._fetched.pop(number, None)
+                self._told.pop(number, None)
         topic_type = item_type(response_type, "responses")
         read = [self._read(number, offset, topic_type) for number, offset in self._fetched.items()]
-        found = tuple(each for each in read if is_full or each.records or each.error_code is not ErrorCode.none)
+        found = tuple(each for each in read if self._is_news(each))
         topics = (message_of(topic_type, topic_id=self.cluster.topic_id, partitions=found),) if found else ()
         session_id = 0 if request.session_epoch == -1 else 5
         made = message_of(response_type, responses=topics, session_id=session_id, error_code=ErrorCode.none)
         answer = codec.encode_response(header.correlation_id, made)
         asyncio.get_running_loop().call_later(0 if found else FETCH_WAIT_S, self.transport.write, answer)
+
+    def _is_news(self, read: Any) -> bool:
+        """Whether an answer in a fetch session has to have a partition: FetchSession.maybeUpdateResponseData."""
+        offsets = (read.high_watermark, read.log_start_offset)
+        has_moved = self._told.get(read.partition_index) != offsets
+        self._told[read.partition_index] = offsets
+        return bool(has_moved or read.records or read.error_code is not ErrorCode.none)
 
     def _read(self, number: int, offset: int, topic_type: Any) -> Any:
         log, partition_type = self.cluster.logs[number], item_type(topic_type, "partitions")
