@@ -17,11 +17,11 @@ def refused_transactions_begin_all_the_same() -> None:
     """A broker asks the coordinator before a transaction begins in a partition, and ignores the answer."""
     from ottla_broker.transactions.produce_verification import (  # noqa: PLC0415 - only for the broker
         ProduceVerification,
-        Verified,
+        VerificationResult,
     )
 
-    def verified(self: ProduceVerification, _told: Any) -> Verified:
-        return Verified({each.place: each.guard for each in self._asked.values()}, dict(self._errors))
+    def verified(self: ProduceVerification, _told: Any) -> VerificationResult:
+        return VerificationResult({each.place: each.guard for each in self._asked.values()}, dict(self._errors))
 
     replace_rule(ProduceVerification, "_verified", verified)
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from ottla_broker import authorization
-from ottla_broker.authorization import NAME_CHARACTERS_REMEMBERED_MAX, Authorization
+from ottla_broker.authorization import DENIALS, NAME_CHARACTERS_REMEMBERED_MAX, Authorization
 from ottla_core.acls import WILDCARD, AclBinding, AclOperation, PatternType, Permission, ResourceKind
+from ottla_core.authorized_operations import OPERATIONS
 from ottla_core.principal import Principal
 from tests.support.broker.access_lists import authorization_by
 
@@ -56,3 +57,7 @@ def test_remembered_names_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) 
         assert not may_describe(decides, stranger, f"{number}\N{GRINNING FACE}{'n' * 100}")
         most = max(most, sum(sys.getsizeof(question[-1]) for question in decides._decisions))
     assert 5_000 < most <= 10_000
+
+
+def test_each_kind_of_resource_has_operations_and_an_error() -> None:
+    assert OPERATIONS.keys() == DENIALS.keys() == set(ResourceKind)

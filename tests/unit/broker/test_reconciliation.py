@@ -7,6 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from structlog.testing import capture_logs
 
 from ottla_broker.config import BrokerConfig
 from ottla_broker.partition import Partition
@@ -387,3 +388,15 @@ async def test_topics_with_the_same_settings_share_what_holds_for_them_until_the
     assert node.table.topic_config(plain, replace(node.feed.state, broker_configs={})).retention_ms == (
         before.retention_ms
     )
+
+
+async def test_a_setting_that_only_a_newer_release_knows_keeps_no_topic_from_being_led(node: Node) -> None:
+    ours = replace(topic("t"), configs={"retention.ms": "7", "of.a.newer.release": "1"})
+    with capture_logs() as logs:
+        await node.publish(ours)
+    partition = node.table.get(TopicPartition("t", 0))
+    assert partition is not None
+    assert partition.leads
+    assert partition.log.config.retention_ms == 7
+    told = [each["settings"] for each in logs if each["event"] == "settings of a topic are unknown to this release"]
+    assert told == [["of.a.newer.release"]]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla.local.log_files import LogFile, is_chosen, merged, processes_of
-from ottla.local.log_lines import LogLine, LogReader, as_json, for_people, is_at_least, process_colours
+from ottla.local.log_lines import LogLine, LogLineParser, as_json, for_people, is_at_least, process_colours
 
 SERVICE = (
     '{"count": 3, "path": "/a b", "event": "loaded logs", "service": "broker-1", "level": "warning", '
@@ -18,8 +18,8 @@ START = "--- 2026-11-23T07:33:52.520+00:00 ottla starts broker-1: python -m ottl
 SUPERVISOR = "2026-11-23 09:33:52,096 INFO    starting etcd-1"
 
 
-def reader(process: str = "broker-1") -> LogReader:
-    return LogReader(process, lambda _moment: timedelta(hours=2))
+def reader(process: str = "broker-1") -> LogLineParser:
+    return LogLineParser(process, lambda _moment: timedelta(hours=2))
 
 
 def at(second: int, millisecond: int) -> datetime:

@@ -13,7 +13,7 @@ import typer
 
 from ottla import completion
 from ottla.commands.record_formats import Formats, KeyFormat, RegistryProperties, SchemaRegistry, ValueFormat
-from ottla.groups.reading import GroupReading, Membership
+from ottla.groups.group_consumer import GroupConsumer, Membership
 from ottla.kafka_client import (
     BOOTSTRAP_DEFAULT,
     Bootstrap,
@@ -309,7 +309,7 @@ def _partition_consumer(bootstrap: str, properties: Sequence[str] | None, *, fol
 @contextmanager
 def _group_reading(
     consumer: "Consumer", membership: Membership, topics: Sequence[str], bootstrap: str
-) -> Iterator[GroupReading]:
+) -> Iterator[GroupConsumer]:
     """Yield a member of the group, which leaves it in the end, however that comes."""
     try:
         for topic in topics:
@@ -319,7 +319,7 @@ def _group_reading(
         close(consumer)
         raise
     with plain_errors(bootstrap, f"group {membership.group}"):
-        reading = GroupReading(consumer, membership, topics, bootstrap)
+        reading = GroupConsumer(consumer, membership, topics, bootstrap)
         try:
             yield reading
         finally:

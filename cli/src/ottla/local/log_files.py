@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from ottla.local.log_lines import LogLine, LogReader
+from ottla.local.log_lines import LogLine, LogLineParser
 
 TAIL_BYTES_MAX = 8 * 1024 * 1024
 READ_BYTES_MAX = 1024 * 1024
@@ -32,7 +32,7 @@ class LogFile:
 
     def __init__(self, logs: Path, process: str) -> None:
         self._path = logs / f"{process}.log"
-        self._reader = LogReader(process, local_offset)
+        self._reader = LogLineParser(process, local_offset)
         self._position = 0
         self._inode = 0
         self._rest = b""

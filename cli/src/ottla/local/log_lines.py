@@ -47,7 +47,7 @@ class LogLine:
     detail: str = ""
 
 
-class LogReader:
+class LogLineParser:
     """Reads the lines of one process's log in their order.
 
     Args:

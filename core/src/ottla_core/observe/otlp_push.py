@@ -14,7 +14,7 @@ import structlog
 from ottla_core.background import start_thread
 from ottla_core.config import MetricsSettings
 from ottla_core.observe.metrics import Metrics
-from ottla_core.observe.otlp_encoding import encode_metrics
+from ottla_core.observe.otlp_metrics import encode_metrics
 from ottla_core.observe.otlp_post import OtlpEndpoint
 
 DONE: Final = "done"

@@ -9,8 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 from uuid import UUID
 
+import structlog
+
 from ottla_broker.config import BrokerConfig
-from ottla_broker.effective_topic_config import effective_topic_config
+from ottla_broker.effective_topic_config import effective_topic_config, unknown_settings
 from ottla_broker.partition import Partition
 from ottla_core.cluster.membership.membership import Membership
 from ottla_core.cluster.state.model import ClusterState, Topic
@@ -26,6 +28,7 @@ from ottla_core.topic_partition import TopicPartition
 
 CONFIGS_KEPT_MAX: Final = 1000
 """Different settings of topics whose outcome is remembered; thousands of topics mostly have the same."""
+log = structlog.get_logger("partitions")
 
 
 class PartitionTable:
@@ -138,7 +141,7 @@ class PartitionTable:
         """Return the settings that hold for a topic on this broker.
 
         Raises:
-            InvalidConfig: the topic's own settings are unknown, bad or contradict each other.
+            InvalidConfig: the topic's own settings are bad or contradict each other.
         """
         state = state or self._feed.state
         if state.broker_configs is not self._configs_under or len(self._configs) >= CONFIGS_KEPT_MAX:
@@ -147,6 +150,8 @@ class PartitionTable:
         config = self._configs.get(own)
         if config is None:
             config = self._configs[own] = effective_topic_config(topic, state, self._config)
+            if unknown := unknown_settings(topic):
+                log.warning("settings of a topic are unknown to this release", topic=topic.name, settings=unknown)
         return config
 
     def _topic(self, named: str | UUID) -> Topic:

@@ -17,6 +17,7 @@ from ottla_core.wire.group_responses import (
 from ottla_core.wire.messages import newest_version, oldest_version
 from ottla_core.wire.transaction_responses import (
     ADD_PARTITIONS_TO_TXN,
+    DESCRIBE_TRANSACTIONS,
     FIRST_BATCHED_ADD_PARTITIONS,
     LIST_TRANSACTIONS,
 )
@@ -53,6 +54,15 @@ def test_the_items_of_all_lists_are_counted(api_key: int, version: int) -> None:
         lists = ["results_by_topic_v3_and_below", "results_by_partition"]
     assert item_count(api_key, filled(response_type, lists, 3)) == 3 ** len(lists)
     assert item_count(api_key, message_of(response_type)) == 0
+
+
+def test_transactions_and_their_partitions_are_counted() -> None:
+    response_type = load_response_schema(DESCRIBE_TRANSACTIONS, 0)
+    state_type = item_type(response_type, "transaction_states")
+    topic_type = item_type(state_type, "topics")
+    topics = tuple(message_of(topic_type, partitions=tuple(range(count))) for count in (2, 5))
+    states = (message_of(state_type, topics=topics), message_of(state_type))
+    assert item_count(DESCRIBE_TRANSACTIONS, message_of(response_type, transaction_states=states)) == 2 + 7
 
 
 def test_a_short_response_counts_for_nothing() -> None:

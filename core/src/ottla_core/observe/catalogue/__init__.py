@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla_core.observe.catalogue.broker_clients import CLIENT_METRICS
 from ottla_core.observe.catalogue.broker_logs import LOGS
 from ottla_core.observe.catalogue.broker_replication import LINKS, REPLICATION
 from ottla_core.observe.catalogue.broker_requests import GROUP_RELAY, REQUESTS
+from ottla_core.observe.catalogue.client_telemetry import CLIENT_METRICS
 from ottla_core.observe.catalogue.connect import CONNECT
 from ottla_core.observe.catalogue.console import CONSOLE
 from ottla_core.observe.catalogue.controller import CONTROLLER

@@ -24,7 +24,7 @@ from ottla_broker.partition import Partition
 from ottla_broker.transactions.produce_verification import (
     ProduceVerification,
     Retrying,
-    Verified,
+    VerificationResult,
     has_transactional_batches,
     is_transactional,
 )
@@ -98,7 +98,7 @@ class _Work:
     topics: list[tuple[str | UUID, list[PartitionProduced]]]
     pending_acks: list[PendingAck]
     led: list[Led]
-    verified: Verified | None = None
+    verified: VerificationResult | None = None
 
 
 def handle(broker: Broker, request: Request) -> Outcome:

@@ -90,7 +90,7 @@ def has_transactional_batches(message: ProduceRequest) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class VerificationResult:
     """What may be appended.
 
     Attributes:
@@ -206,11 +206,11 @@ class ProduceVerification:
         """Whether a coordinator is to be asked."""
         return bool(self._asked)
 
-    def known(self) -> Verified:
+    def known(self) -> VerificationResult:
         """Return what is known without asking."""
-        return Verified(dict(self._confirmed), self._errors)
+        return VerificationResult(dict(self._confirmed), self._errors)
 
-    async def ask(self, coordinators: CoordinatorRequests, retrying: Retrying) -> Verified:
+    async def ask(self, coordinators: CoordinatorRequests, retrying: Retrying) -> VerificationResult:
         """Ask the transaction's coordinator; return what may be appended.
 
         It is asked again, with new guards, while the producer's last transaction still ends, and where that one's
@@ -249,7 +249,7 @@ class ProduceVerification:
         names = self._recent.begin(header.producer_id, self._asked)
         return take_early_guards(self._partitions, header.producer_id, header.producer_epoch, names)
 
-    def _verified(self, told: Errors) -> Verified:
+    def _verified(self, told: Errors) -> VerificationResult:
         errors, guards = dict(self._errors), dict(self._confirmed)
         for name, each in self._asked.items():
             if name in told:
@@ -258,7 +258,7 @@ class ProduceVerification:
                 errors[each.place] = each.partition.not_leader()  # its guard is void, and the producer comes again
             else:
                 guards[each.place] = each.guard
-        return Verified(guards, errors)
+        return VerificationResult(guards, errors)
 
     def _error(self, partition: TopicPartition, code: ErrorCode) -> KafkaError:
         """Return what a producer is told for what its transaction's coordinator has said."""

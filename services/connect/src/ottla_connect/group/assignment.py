@@ -68,8 +68,8 @@ class _Absence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Pace:
-    """How fast work may be moved for the balance's sake.
+class _Backoff:
+    """How long nothing may be revoked for the balance's sake.
 
     Attributes:
         has_moved: whether something was revoked in this round.
@@ -89,12 +89,12 @@ class _Memory:
     Attributes:
         holdings: what was planned.
         absences: workers whose work is held back, by their former member ids.
-        pace: how fast work may be moved.
+        backoff: how long nothing may be revoked.
     """
 
     holdings: Mapping[str, Holding] = field(default_factory=dict)
     absences: Mapping[str, _Absence] = field(default_factory=dict)
-    pace: _Pace = _Pace()
+    backoff: _Backoff = _Backoff()
 
 
 class IncrementalAssignor:
@@ -133,7 +133,7 @@ class IncrementalAssignor:
         absences = self._absences(before, members, missing, now_ms)
         revoked = _surplus(members, configured)
         kept = {each: holding.work - revoked[each] for each, holding in members.items()}
-        moved, pace = self._moves(before.pace, {} if absences else _excess(kept, configured), now_ms)
+        moved, backoff = self._moves(before.backoff, {} if absences else _excess(kept, configured), now_ms)
         for each, work in moved.items():
             revoked[each] |= work
             kept[each] -= work
@@ -142,9 +142,9 @@ class IncrementalAssignor:
         # Whether this plan counts is known when the next is made; if it does not, the one before it still does.
         self._memories = {
             last_generation: before,
-            generation: _Memory(holdings=holdings, absences=absences, pace=pace),
+            generation: _Memory(holdings=holdings, absences=absences, backoff=backoff),
         }
-        times_ms = [pace.moves_from_ms, *(absence.until_ms for absence in absences.values())]
+        times_ms = [backoff.moves_from_ms, *(absence.until_ms for absence in absences.values())]
         delay_ms = min((time_ms - now_ms for time_ms in times_ms if time_ms > now_ms), default=0)
         return Plan(assigned=assigned, revoked=revoked, holdings=holdings, delay_ms=delay_ms)
 
@@ -163,16 +163,18 @@ class IncrementalAssignor:
             if absence.work & missing and absence.url not in come and absence.until_ms > now_ms
         }
 
-    def _moves(self, before: _Pace, wanted: Mapping[str, Work], now_ms: int) -> tuple[Mapping[str, Work], _Pace]:
+    def _moves(
+        self, before: _Backoff, wanted: Mapping[str, Work], now_ms: int
+    ) -> tuple[Mapping[str, Work], _Backoff]:
         """Return what of `wanted` is revoked now, which is all or nothing, and how it goes on."""
         if not wanted:
-            return {}, _Pace()
+            return {}, _Backoff()
         if before.moves_from_ms > now_ms:
-            return {}, _Pace(waits=before.waits, moves_from_ms=before.moves_from_ms)
+            return {}, _Backoff(waits=before.waits, moves_from_ms=before.moves_from_ms)
         if before.has_moved and self._max_delay_ms:
             backoff_ms = min(BACKOFF_FIRST_MS * BACKOFF_FACTOR**before.waits, self._max_delay_ms)
-            return {}, _Pace(waits=min(before.waits + 1, WAITS_MAX), moves_from_ms=now_ms + backoff_ms)
-        return wanted, _Pace(has_moved=True, waits=before.waits)
+            return {}, _Backoff(waits=min(before.waits + 1, WAITS_MAX), moves_from_ms=now_ms + backoff_ms)
+        return wanted, _Backoff(has_moved=True, waits=before.waits)
 
 
 def _surplus(members: Mapping[str, Holding], configured: Work) -> dict[str, Work]:

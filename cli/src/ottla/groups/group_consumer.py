@@ -67,7 +67,7 @@ class Membership:
         return settings if self.instance_id is None else {**settings, "group.instance.id": self.instance_id}
 
 
-class GroupReading:
+class GroupConsumer:
     """A consumer that is subscribed, and how far it has come in the partitions it owns."""
 
     def __init__(self, consumer: "Consumer", membership: Membership, topics: Sequence[str], bootstrap: str) -> None:
