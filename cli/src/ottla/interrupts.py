@@ -1,12 +1,16 @@
 """Ctrl-C, which ends a command wherever it comes.
 
 Python raises KeyboardInterrupt in whatever the main thread is doing. Where that is a callback of a weak reference or
-a finalizer, as after each import, the exception is told on standard error and lost, and the command would go on.
+a finalizer, as after each import, the exception is told on standard error and lost, and the command would go on. So
+the hook that would tell of it has a thread send the signal again. Should that come while the main thread is still in
+the hook, where the exception would be lost for good, nothing is raised, and it is sent once more.
 """
 
 import signal
 import sys
 import threading
+import time
+from queue import SimpleQueue
 from types import FrameType
 from typing import Final
 
@@ -19,6 +23,9 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.count = 0
+        self._is_owed = self._is_sent = False
+        self._lost: SimpleQueue[None] = SimpleQueue()  # a signal's handler may interrupt its `put`
+        self._sender: threading.Thread | None = None
 
     def take_over(self) -> None:
         """Count them and see that none is lost, unless they are ignored, as in a job in the background."""
@@ -29,6 +36,13 @@ class Interrupts:
         sys.unraisablehook = self._raise_again
 
     def _note(self, number: int, frame: FrameType | None) -> None:
+        is_sent, self._is_sent = self._is_sent, False
+        if _is_in_hook(frame):
+            self._owe()
+            return
+        if is_sent and not self._is_owed:
+            return  # it was sent twice, and is raised already
+        self._is_owed = False
         self.count += 1
         signal.default_int_handler(number, frame)
 
@@ -36,7 +50,34 @@ class Interrupts:
         if unraisable.exc_type is not KeyboardInterrupt:
             self._tell(unraisable)
             return
+        self._owe()
+        if self._sender is None:
+            self._sender = threading.Thread(target=self._send_again, name="interrupts", daemon=True)
+            self._sender.start()
+
+    def _owe(self) -> None:
+        self._is_owed = True
+        self._lost.put(None)
+
+    def _send_again(self) -> None:
+        """Send the signal until it is raised: the main thread may just go to wait, and not be woken by the first.
+
+        It is sent to that thread, as only a signal of its own ends the call in which it waits.
+        """
         main_thread = threading.main_thread().ident or 0
-        again = threading.Timer(RAISED_AGAIN_AFTER_S, signal.pthread_kill, (main_thread, signal.SIGINT))
-        again.daemon = True
-        again.start()  # to the main thread: only a signal of its own ends the call in which it waits
+        while True:
+            self._lost.get()
+            while self._is_owed:
+                time.sleep(RAISED_AGAIN_AFTER_S)
+                if self._is_owed:
+                    self._is_sent = True
+                    signal.pthread_kill(main_thread, signal.SIGINT)
+
+
+def _is_in_hook(frame: FrameType | None) -> bool:
+    """Return whether a frame is the hook's, or one that it has called."""
+    while frame is not None:
+        if frame.f_code is Interrupts._raise_again.__code__:  # noqa: SLF001
+            return True
+        frame = frame.f_back
+    return False

@@ -8,8 +8,11 @@ import pytest
 
 ENDS = """
 import gc, os, signal, time, weakref
+from ottla import interrupts as module
 from ottla.interrupts import Interrupts
 
+if {comes_in_hook}:
+    module.RAISED_AGAIN_AFTER_S = 0
 interrupts = Interrupts()
 interrupts.take_over()
 
@@ -39,12 +42,13 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.parametrize("in_finalizer", [False, True], ids=["weak-reference", "finalizer"])
-def test_an_interrupt_that_a_callback_swallows_is_raised_again(in_finalizer: bool) -> None:
+@pytest.mark.parametrize("comes_in_hook", [False, True], ids=["later", "at-once"])
+def test_an_interrupt_that_a_callback_swallows_is_raised_again(in_finalizer: bool, comes_in_hook: bool) -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", ENDS.format(in_finalizer=in_finalizer)],
+        [sys.executable, "-c", ENDS.format(in_finalizer=in_finalizer, comes_in_hook=comes_in_hook)],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=50,
         check=True,
         preexec_fn=_with_interrupts,  # a job in the background ignores them
     )
@@ -56,7 +60,7 @@ def test_what_else_cannot_be_raised_is_told_as_before() -> None:
         "from ottla.interrupts import Interrupts\nInterrupts().take_over()\n"
         "class Thing:\n    def __del__(self): raise ValueError('odd')\nThing()\n"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=True)
     assert "ValueError: odd" in ended.stderr
 
 
