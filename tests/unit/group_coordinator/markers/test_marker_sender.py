@@ -1,7 +1,7 @@
 """From a stored end to a marker in every partition, over real streams, whatever brokers do and whoever is owner."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,15 +10,17 @@ from kio.schema.errors import ErrorCode
 from structlog.testing import capture_logs
 
 from ottla_core import slices
-from ottla_core.cluster.state.model import NO_LEADER, Recovery
+from ottla_core.cluster.state.model import NO_LEADER, Recovery, Topic
 from ottla_core.shards import GROUP_TOPIC, TRANSACTION_TOPIC
 from ottla_core.topic_partition import TopicPartition
 from ottla_group_coordinator.markers import marker_messages, marker_sender
+from ottla_group_coordinator.markers.marker_messages import Item, markers_write
 from ottla_group_coordinator.markers.marker_sender import MarkerSender
 from ottla_group_coordinator.markers.pending_end import PAUSE_MAX_MS, PendingEnd
 from ottla_group_coordinator.runtime import shard_runtime
 from ottla_group_coordinator.transactions.shard_state import NUMBER_MAX
 from ottla_group_coordinator.transactions.transaction import Identity
+from ottla_proto.gen.ottla import group_relay_pb2 as pb
 from tests.support.eventually_async import eventually_async
 from tests.support.groups.coordinator_under_test import CoordinatorUnderTest, assign, shard_of
 from tests.support.groups.group_cluster import BROKER_EPOCH, StatedFeed, group_topic
@@ -478,7 +480,26 @@ async def test_a_shard_that_has_failed_sends_its_markers_again(
     await eventually_async(lambda: len(broker.marker_messages) == 2, "the marker is sent anew")
     broker.writes.set()
     await completes(broker)
-    assert len(coordinator.coordinator.markers) == 0
+    await eventually_async(lambda: len(coordinator.coordinator.markers) == 0, "nothing is left to do")
+
+
+async def test_markers_that_could_not_be_sent_for_an_unexpected_reason_are_sent_again(
+    broker: MarkingBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [RuntimeError("unexpected"), RuntimeError("and again")]
+
+    def fails_at_first(items: Sequence[Item], topics: Mapping[str, Topic]) -> pb.MarkersWrite:
+        if failures:
+            raise failures.pop(0)
+        return markers_write(items, topics)
+
+    monkeypatch.setattr(marker_sender, "markers_write", fails_at_first)
+    identity = await begin(broker, P0, P1)
+    with capture_logs() as lines:
+        assert await broker.end("t", identity) == "none"
+        await completes(broker)
+    assert sum(line["event"].startswith("markers could not be sent") for line in lines) == 2
+    assert set(broker.partitions.markers) == {P0, P1}
 
 
 async def test_a_completion_that_cannot_be_stored_yet_is_told_again(

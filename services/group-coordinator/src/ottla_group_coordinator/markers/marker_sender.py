@@ -310,16 +310,25 @@ class MarkerSender:
             items = take_items(queue)
             if not items:
                 break
-            numbers = [item.pending.number for item in items]
-            answer = lane.stream.write_markers(markers_write(items, self._state().topics))
-            sent = Sent(items, numbers, answer, asyncio.get_running_loop().time() + ANSWER_TIMEOUT_S)
-            in_flight.append(sent)
-            answer.when_settled(functools.partial(self._on_settled, lane, sent))
-            self._watch_answers(sent.due_s)
+            try:
+                self._send_message(lane, in_flight, items)
+            except Exception:
+                # What nobody answers would stay asked for, and its transaction incomplete, until the shard is loaded.
+                log.exception("markers could not be sent; they are sent again", broker=lane.stream.broker_id)
+                for item in items:
+                    self._settle(item, item.pending.number, None)
         if not queue:
             del self._queues[lane]
         if not in_flight:
             del self._in_flight[lane]
+
+    def _send_message(self, lane: Lane, in_flight: list[Sent], items: Sequence[Item]) -> None:
+        numbers = [item.pending.number for item in items]
+        answer = lane.stream.write_markers(markers_write(items, self._state().topics))
+        sent = Sent(items, numbers, answer, asyncio.get_running_loop().time() + ANSWER_TIMEOUT_S)
+        in_flight.append(sent)
+        answer.when_settled(functools.partial(self._on_settled, lane, sent))
+        self._watch_answers(sent.due_s)
 
     def _on_settled(self, lane: Lane, sent: Sent, answer: CallbackAnswer[pb.MarkersWritten]) -> None:
         """Take a broker's answer at once, as requests may follow that it lets go on; or go on later without one."""
