@@ -192,11 +192,19 @@ class SinkTaskContext(TaskContext):
 
     @abstractmethod
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Go on reading at these offsets; for sinks that keep offsets in their target, usually called in `open`."""
+        """Go on reading at these offsets; for sinks that keep offsets in their target, usually called in `open`.
+
+        Raises:
+            ConnectError: this task does not have one of the partitions, as in `start`, where it has none yet.
+        """
 
     @abstractmethod
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Get no records of these partitions until `resume`."""
+        """Get no records of these partitions until `resume`, or until they are given away.
+
+        Raises:
+            ConnectError: this task does not have one of them.
+        """
 
     @abstractmethod
     def resume(self, partitions: Iterable[TopicPartition]) -> None:

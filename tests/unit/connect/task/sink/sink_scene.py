@@ -21,7 +21,8 @@ are seconds since the start; ``t-0@5`` is the record at offset 5 of the partitio
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from ottla_connect.task.sink.actions import (
@@ -53,7 +54,7 @@ from ottla_connect.task.sink.actions import (
     Warn,
 )
 from ottla_connect.task.sink.state_machine import SinkStateMachine
-from ottla_sdk import SinkRecord, TopicPartition
+from ottla_sdk import ConnectError, SinkRecord, TopicPartition
 
 SETTINGS = SinkSettings(
     poll_records_max=10, flush_interval_s=60.0, flush_timeout_s=5.0, incremental=True, from_start=True
@@ -152,10 +153,12 @@ class SinkScene:
         self.on_revoke(*words, lost=True)
 
     def on_seek(self, *words: str) -> None:
-        self.machine.task_seeks(offsets_in(words))
+        with self.refusals():
+            self.machine.task_seeks(offsets_in(words))
 
     def on_pause(self, *words: str) -> None:
-        self.do(self.machine.task_pauses({partition(word) for word in words}))
+        with self.refusals():
+            self.do(self.machine.task_pauses({partition(word) for word in words}))
 
     def on_resume(self, *words: str) -> None:
         self.do(self.machine.task_resumes({partition(word) for word in words}))
@@ -204,6 +207,13 @@ class SinkScene:
         self.do(self.machine.end(self.now()))
 
     # The shell.
+
+    @contextmanager
+    def refusals(self) -> Iterator[None]:
+        try:
+            yield
+        except ConnectError as error:
+            self.lines.append(f"refuse: {error}")
 
     def do(self, actions: Iterable[Action]) -> None:
         for action in actions:

@@ -57,7 +57,7 @@ from ottla_connect.task.sink.commit_schedule import CommitSchedule
 from ottla_connect.task.sink.positions import Positions
 from ottla_connect.task.sink.redelivery import Redelivery
 from ottla_connect.task.sink.topic_check import TopicCheck
-from ottla_sdk import SinkRecord, TopicPartition
+from ottla_sdk import ConnectError, SinkRecord, TopicPartition
 
 READ_WAIT_S = 0.25
 """How long a read waits for records, and so how soon a task hears that it is to stop."""
@@ -149,8 +149,7 @@ class SinkStateMachine(Generic[MessageT]):
 
     def proceed(self, now: Moment) -> list[Action]:
         """Go where the task has asked to go on, and take the next records from there."""
-        wanted = {place: offset for place, offset in self._seeks.items() if place in self.assignment}
-        self._seeks = {place: offset for place, offset in self._seeks.items() if place not in wanted}
+        wanted, self._seeks = self._seeks, {}
         actions = self._go_to(wanted)
         if self._paused:
             actions.append(Read(count_max=1, timeout_s=READ_WAIT_S))
@@ -323,14 +322,25 @@ class SinkStateMachine(Generic[MessageT]):
     # What the plugin's task asks for.
 
     def task_seeks(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Go on reading there, from the next read on."""
+        """Go on reading there, from the next read on.
+
+        Raises:
+            ConnectError: the task does not have one of these partitions.
+        """
+        # Where another task goes on meanwhile, an offset of now would lead behind records that nobody has read.
+        self._demand("sought in", offsets)
         self._seeks.update(offsets)
-        for place in offsets.keys() & self.assignment:
+        for place, offset in offsets.items():
             # Not only with the read: a commit before that must not be of what the task has asked for again.
-            self._positions.move(place, offsets[place])
+            self._positions.move(place, offset)
 
     def task_pauses(self, partitions: Collection[TopicPartition]) -> list[Action]:
-        """Read no more of these."""
+        """Read no more of these.
+
+        Raises:
+            ConnectError: the task does not have one of these partitions.
+        """
+        self._demand("paused", partitions)
         self._paused_by_task.update(partitions)
         return [Pause(partitions=partitions)]
 
@@ -348,6 +358,12 @@ class SinkStateMachine(Generic[MessageT]):
         self._schedule.ask()
 
     # What follows.
+
+    def _demand(self, done: str, partitions: Iterable[TopicPartition]) -> None:
+        """Raise an error unless the task has these, as Kafka's WorkerSinkTaskContext and consumer do."""
+        if others := sorted(set(partitions) - self.assignment):
+            names = ", ".join(f"{each.topic}-{each.partition}" for each in others)
+            raise ConnectError(f"{names} cannot be {done}: the task does not have it now (see context.assignment)")
 
     def _commit(self, partitions: Collection[TopicPartition], now: Moment, *, closing: bool) -> list[Action]:
         offered = self._positions.offered(partitions)
