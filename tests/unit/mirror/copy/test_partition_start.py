@@ -8,7 +8,14 @@ import pytest
 from ottla_mirror.copy import partition_start
 from ottla_mirror.copy.copy_settings import CopySettings
 from ottla_mirror.copy.log_offsets import EARLIEST, LATEST
-from ottla_mirror.copy.partition_start import PartitionStart, StartOffsets, cut_of, session_start, source_offset_of
+from ottla_mirror.copy.partition_start import (
+    ATTEMPTS_BEFORE_LOST,
+    PartitionStart,
+    StartOffsets,
+    cut_of,
+    session_start,
+    source_offset_of,
+)
 from ottla_mirror.copy.partition_work import PartitionWork
 from ottla_mirror.model import SourcePartition
 from ottla_mirror.offsets.offset_map import OffsetMap
@@ -91,3 +98,22 @@ async def test_only_partitions_that_were_there_when_the_flow_began_begin_at_thei
         dict.fromkeys(works, PartitionStart()), {}, dict.fromkeys(works, 0), {}
     )
     assert [found[work] for work in works] == expected
+
+
+async def test_the_first_end_of_a_leader_does_not_count_however_long_there_was_none_before() -> None:
+    """Whoever is just elected may not know yet how far its log is replicated."""
+    work = PartitionWork(SourcePartition(topic="t", topic_id=UUID(int=1), partition=0), "A.t", 0.0)
+    work.target_topic_id, work.failures = UUID(int=2), 100
+    view: Any = type("View", (), {"cluster": None})()
+    offsets = StartOffsets(view, view, CopySettings())
+    stored = {work.partition: copy_of_forty()}
+
+    async def begins(end: int) -> int | None:
+        failures: dict[PartitionWork, str] = {}
+        starts = await offsets.starts({work: PartitionStart()}, stored, {work: end}, failures)
+        assert (work in failures) == (end < 40 and not starts)
+        return starts.get(work)
+
+    assert [await begins(30) for _ in range(ATTEMPTS_BEFORE_LOST)] == [None] * ATTEMPTS_BEFORE_LOST
+    assert await begins(40) is None, "nothing is lost"
+    assert [await begins(30) for _ in range(ATTEMPTS_BEFORE_LOST + 1)] == [*[None] * ATTEMPTS_BEFORE_LOST, 30]

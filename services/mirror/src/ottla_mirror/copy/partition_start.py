@@ -105,9 +105,12 @@ class StartOffsets:
                 continue
             cut_at = cut_of(copied, beginning, ends[work])
             # Also before a session that has to begin anyway: it forgets what the map has behind the target's end.
-            if cut_at == ends[work] and work.failures < ATTEMPTS_BEFORE_LOST:
+            # Not by the failures in a row: after those of an election, the new leader's first word would count.
+            if cut_at == ends[work] and work.short_ends < ATTEMPTS_BEFORE_LOST:
+                work.short_ends += 1
                 failures[work] = f"the target's log ends at {ends[work]}, before what was copied"
                 continue
+            work.short_ends = 0
             if cut_at is not None:
                 log.warning("the target has lost records", partition=str(work.partition), end=cut_at)
             if (start := session_start(copied, beginning, cut_at)) is not None:

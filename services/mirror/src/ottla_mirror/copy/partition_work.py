@@ -85,6 +85,7 @@ class PartitionWork:
         accounted_bytes: what of the copier's buffer it takes.
         failures: in a row, for the pause before the next attempt.
         generation: changes whenever answers that are under way have no meaning any more.
+        short_ends: how often in a row the log of a leader ended before what was copied.
         looked_at: session and position at which the target's log was read last because of an error.
         refused_at: the source offset of a batch that the target has refused within a transaction, or None.
         is_taking_back: whether it waits before it takes the partition back from another worker.
@@ -93,8 +94,8 @@ class PartitionWork:
     __slots__ = (
         "_bytes", "_missed", "_reason", "_records", "_since_s", "_state", "accounted_bytes", "copy", "failures",
         "generation", "is_fetch_held", "is_held", "is_paused", "is_taking_back", "looked_at", "partition", "refused",
-        "refused_at", "source_leader", "source_leader_epoch", "source_start", "target_leader", "target_topic",
-        "target_topic_id",
+        "refused_at", "short_ends", "source_leader", "source_leader_epoch", "source_start", "target_leader",
+        "target_topic", "target_topic_id",
     )  # fmt: skip
 
     def __init__(self, partition: SourcePartition, target_topic: str, now_s: float) -> None:
@@ -107,7 +108,7 @@ class PartitionWork:
         self.is_paused = self.is_held = self.is_fetch_held = False
         self.is_taking_back = False
         self.refused_at: int | None = None
-        self.accounted_bytes = self.failures = self.generation = self.refused = 0
+        self.accounted_bytes = self.failures = self.generation = self.refused = self.short_ends = 0
         self.looked_at: tuple[SessionName, int, int] | None = None
         self._records = self._bytes = self._missed = 0
         self._state, self._reason, self._since_s = PartitionState.WAITING, "it has not begun", now_s

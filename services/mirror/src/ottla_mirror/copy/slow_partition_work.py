@@ -281,15 +281,19 @@ class SlowPartitionWork:
             self._source.refresh()
             self._owner.later(work, f"the source does not say where its log is: {earliest}", self.attend_to)
             return
+        if latest >= copy.fetch_offset:
+            work.short_ends = 0
         if earliest > copy.fetch_offset:
             log.warning("the source's retention has removed records before they were copied",
                         partition=str(work.partition), start=copy.fetch_offset, end=earliest)  # fmt: skip
             copy.begin_at(earliest)
         elif latest < copy.fetch_offset:
-            if work.failures < ATTEMPTS_BEFORE_LOST:
+            if work.short_ends < ATTEMPTS_BEFORE_LOST:
+                work.short_ends += 1
                 reason = f"the source's log ends at {latest}, before what was fetched"
                 self._owner.later(work, reason, self.attend_to)
                 return
+            work.short_ends = 0
             copy.part_at(latest, f"the source has lost its records from offset {latest} on")
         else:
             # Perhaps it knows nothing of the epoch either, which passes when its leader knows how far it is.
