@@ -10,9 +10,16 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
+from ottla_core.wire.consumer_fetch import PartitionAnswer
+from ottla_core.wire.record_batch import parse_header
+from ottla_core.wire.records import iterate_records
 from ottla_mirror.copy.copier import Copier
 from ottla_mirror.copy.copy_settings import CopySettings
+from ottla_mirror.copy.partition_copy import PartitionCopy
+from ottla_mirror.copy.partition_work import PartitionWork
+from ottla_mirror.copy.takeover import Pairing
 from ottla_mirror.model import SourcePartition
+from ottla_mirror.offsets.stored_copy import Session, begun
 from tests.support.eventually_async import eventually_async
 from tests.support.mirror.memory_copy_store import MemoryCopyStore
 from tests.support.mirror.mirror_brokers import TOPIC, BrokersModel
@@ -46,6 +53,43 @@ class RefusingTarget(TargetModel):
 
     def append(self, batch: bytes) -> tuple[ErrorCode, int]:
         return ErrorCode.not_enough_replicas, -1
+
+
+class LateTarget(RefusingTarget):
+    """Likewise; but once it takes batches, the first one that it got comes to the log before the next one."""
+
+    def __init__(self, taken: TargetModel) -> None:
+        super().__init__(taken)
+        self.taken, self.held = taken, b""
+        self.takes = False
+        self.refused = 0
+
+    def append(self, batch: bytes) -> tuple[ErrorCode, int]:
+        if not self.takes:
+            self.held = self.held or batch
+            self.refused += 1
+            return super().append(batch)
+        if self.held:
+            error, _ = self.taken.append(self.held)
+            assert error is ErrorCode.none
+            self.held = b""
+        outcome = self.taken.append(batch)
+        self.end = self.taken.end
+        return outcome
+
+
+def following_like(source: SourceModel, sent: bytes) -> int:
+    """Where the first batch of the source begins that has as many records as one that was sent before it."""
+    header, values = parse_header(sent), {record.value for record in iterate_records(sent, parse_header(sent))}
+    offset = next(offset for offset, record in source.expected.items() if record.value in values)
+    found = (parse_header(batch) for batch in source.batches)
+    return next(
+        each.base_offset
+        for each in found
+        if each.base_offset > offset
+        and each.record_count == header.record_count
+        and each.base_offset in source.expected
+    )
 
 
 class Worker:
@@ -174,8 +218,8 @@ async def test_a_copier_of_compacted_partitions_loses_no_record_and_repeats_none
             assert not {record.value for record in log.expected.values()} - set(copied)
 
 
-@pytest.mark.parametrize("dies", [False, True])
-async def test_partitions_that_the_target_does_not_take_hold_up_no_others(dies: bool):
+@pytest.mark.parametrize("trouble", ["refuses", "dies", "is out of reach"])
+async def test_partitions_that_the_target_does_not_take_hold_up_no_others(trouble: str):
     made = History(8, compacts=False, forgets=False)
     made.source.is_calm = made.target.is_calm = True
     made.target.leaders = {number: 1 if number == 0 else 2 for number in PARTITIONS}
@@ -186,11 +230,12 @@ async def test_partitions_that_the_target_does_not_take_hold_up_no_others(dies: 
     refused, taken = PARTITIONS[1:], made.target.logs
     try:
         await eventually_async(lambda: not made.behind(), "all is copied", within_s=COPIED_DEADLINE_S)
-        if dies:
+        if trouble == "dies":
             made.target.leaders |= dict.fromkeys(refused, -1)
-            made.target.end_broker(2)
-        else:
+        if trouble == "refuses":
             made.target.logs = {**taken, **{number: RefusingTarget(made.copied[number]) for number in refused}}
+        else:
+            made.target.end_broker(2)
         made.write(200)
         await eventually_async(lambda: 0 not in made.behind(), "the other partition is copied", within_s=60)
         assert len(made.behind()) == len(refused)
@@ -224,6 +269,71 @@ async def test_a_copier_that_takes_over_what_retention_has_emptied_knows_that_it
     finally:
         for worker in made.workers:
             await worker.kill()
+        made.source.stop()
+        made.target.stop()
+
+
+async def test_what_was_sent_behind_gaps_is_sent_again_though_the_partition_has_given_way():
+    """The source may have removed it since, and have something else for the same sequences."""
+    made = History(9, compacts=False, forgets=False)
+    made.source.is_calm = made.target.is_calm = True
+    made.target.leaders = dict.fromkeys(PARTITIONS, 1)
+    await made.source.start()
+    await made.target.start()
+    made.write(40)
+    for log in made.written.values():
+        log.compact(log.end)
+    made.workers = [await Worker.start(made, replace(SETTINGS, buffer_bytes_max=6000))]
+    refused, taken = PARTITIONS[1:], made.target.logs
+    try:
+        await eventually_async(lambda: not made.behind(), "all is copied", within_s=COPIED_DEADLINE_S)
+        assert all(made.store.stored[TOPIC, number].session.owner is not None for number in refused)
+        late = {number: LateTarget(made.copied[number]) for number in refused}
+        made.target.logs = {**taken, **late}
+        made.write(200)
+        await eventually_async(lambda: 0 not in made.behind(), "the other partition is copied", within_s=60)
+        for number, target in late.items():
+            made.written[number].trim(following_like(made.written[number], target.held))
+            target.refused = 0
+        await eventually_async(lambda: all(each.refused > 2 for each in late.values()), "it is tried again")
+        for target in late.values():
+            target.takes = True
+        await eventually_async(lambda: not made.behind(), "all is copied", within_s=COPIED_DEADLINE_S)
+        for number, log in made.written.items():
+            copied = [record.value for record in made.copied[number].records()]
+            assert len(set(copied)) == len(copied)
+            assert not {record.value for offset, record in log.expected.items()} - set(copied)
+    finally:
+        for worker in made.workers:
+            await worker.kill()
+        made.source.stop()
+        made.target.stop()
+
+
+async def test_what_is_taken_over_from_a_transaction_waits_without_memory():
+    made = History(1, compacts=False, forgets=False)
+    await made.source.start()
+    await made.target.start()
+    worker = Worker(made)
+    copier = worker.copier
+    try:
+        made.write(5)
+        partition = SourcePartition(topic=TOPIC, topic_id=SOURCE_ID, partition=0)
+        work = copier._works[partition] = PartitionWork(partition, TOPIC, 0.0)
+        session = Session(
+            producer_id=1, producer_epoch=0, source_topic_id=SOURCE_ID, source_start_offset=0,
+            target_topic_id=TARGET_ID, target_start_offset=0, replaces=None,
+        )  # fmt: skip
+        copier.take_copy(work, PartitionCopy(begun(session, None), Pairing([], 0, 0), UUID(int=3)))
+        log = made.written[0]
+        answer = PartitionAnswer(TOPIC, 0, ErrorCode.none, log.end, log.end, 0, (), memoryview(b""), None)
+        copier.on_fetched(work, answer, log.fetch(0, 100)[0])
+        assert copier.buffered_bytes > 0
+        work.copy.look("its transaction was aborted")
+        copier.begin_anew(work, "its transaction was aborted", is_taken=False)
+        assert copier.buffered_bytes == 0
+    finally:
+        await worker.kill()
         made.source.stop()
         made.target.stop()
 

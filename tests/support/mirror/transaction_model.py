@@ -313,6 +313,7 @@ class WorkerModel:
         is_replaced: whether another worker has the partition by now, of which this one hears by being fenced.
         failures: transactions that could not be committed.
         problem: why it has halted.
+        lacks_memory: whether its other partitions need the memory of this one.
     """
 
     def __init__(
@@ -320,7 +321,7 @@ class WorkerModel:
     ) -> None:
         self.work = self.made_work()
         self.target = target
-        self.is_gone = self.is_replaced = False
+        self.is_gone = self.is_replaced = self.lacks_memory = False
         self.failures = 0
         self.problem = ""
         self.requests = FailingRequests(target, chosen)
@@ -417,6 +418,9 @@ class WorkerModel:
 
     def on_answered(self, work: PartitionWork) -> None:
         pass
+
+    def holds_up_others(self, work: PartitionWork) -> bool:
+        return self.lacks_memory
 
     def on_produced(self, work: PartitionWork) -> None:
         pass

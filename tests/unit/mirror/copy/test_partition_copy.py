@@ -149,6 +149,49 @@ def test_an_acknowledgement_without_an_offset_or_with_an_earlier_one_makes_it_lo
     assert copy.map.source_end == 2
 
 
+def test_what_was_sent_is_kept_and_the_rest_fetched_again():
+    copy = copy_of(OWN)
+    take(copy, *(batch(2 * number + (number > 2), epoch=number // 6) for number in range(10)))
+    sent = send_all(copy)
+    before = [(each.base_offset, *sequences([each])) for each in copy._batches]
+    copy.on_failed(ErrorCode.none, "no answer")
+    copy.forget_unsent()
+    assert [each.base_offset for each in copy._batches] == [0, 2, 4, 7, 9]
+    assert copy._batches[0] is sent[0]
+    assert copy.buffered_bytes == copy.unsent_bytes == sum(len(each.data) for each in copy._batches)
+    assert (copy.fetch_offset, copy.last_leader_epoch) == (11, 0)
+    take(copy, *(batch(2 * number + 1, epoch=number // 6) for number in range(5, 10)))
+    assert [(each.base_offset, *sequences([each])) for each in copy._batches] == before
+    assert copy.last_leader_epoch == 1
+    copy.repeat()
+    assert send_all(copy) == sent
+
+
+def test_behind_markers_it_goes_on_though_the_rest_was_forgotten():
+    copy = copy_of(OWN)
+    take(copy, *(batch(2 * number) for number in range(IN_FLIGHT_MAX)))
+    copy.begin_at(30)
+    take(copy, batch(30))
+    copy.forget_unsent()
+    assert (copy.fetch_offset, copy.missed) == (30, 30 - 2 * IN_FLIGHT_MAX)
+
+
+def test_another_history_of_the_source_is_not_found_again_and_a_gap_is():
+    copy = copy_of()
+    take(copy, batch(0))
+    assert copy.knows_nothing_else
+    take(copy, batch(8))
+    assert not copy.takes()
+    assert copy.knows_nothing_else
+    parted = copy_of()
+    take(parted, batch(0), batch(2))
+    parted.part_at(2, "it has another history")
+    assert not parted.knows_nothing_else
+    parted = copy_of()
+    parted.look("it is unclear")
+    assert not parted.knows_nothing_else
+
+
 def test_a_refused_batch_is_left_out_only_when_told_and_sequences_go_on_without_it():
     copy = copy_of(OWN)
     sent = running(copy)

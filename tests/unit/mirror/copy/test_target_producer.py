@@ -3,7 +3,7 @@
 import asyncio
 import struct
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import cast
 from uuid import UUID
 
@@ -144,6 +144,9 @@ class Owner:
         self.looked_at.append(work)
 
     def on_target_failed(self, reason: str) -> None:
+        pass
+
+    def on_unreachable(self, works: Collection[PartitionWork], reason: str, for_s: float) -> None:
         pass
 
 

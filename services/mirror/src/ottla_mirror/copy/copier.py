@@ -26,7 +26,13 @@ from ottla_mirror.copy.copy_settings import CopySettings
 from ottla_mirror.copy.fetch_budget import FetchBudget
 from ottla_mirror.copy.idempotent_writing import IdempotentWriting
 from ottla_mirror.copy.partition_copy import PartitionCopy
-from ottla_mirror.copy.partition_work import NO_LEADER, PartitionState, PartitionStatus, PartitionWork
+from ottla_mirror.copy.partition_work import (
+    FAILURES_BEFORE_WAY,
+    NO_LEADER,
+    PartitionState,
+    PartitionStatus,
+    PartitionWork,
+)
 from ottla_mirror.copy.rate_limit import RateLimit
 from ottla_mirror.copy.slow_partition_work import TAKEN_PAUSE_S, SlowPartitionWork
 from ottla_mirror.copy.source_fetcher import SourceFetcher
@@ -36,8 +42,6 @@ from ottla_mirror.offsets.stored_copy import CopyStore, TransactionalStore
 
 RELEASE_TIMEOUT_S: Final = 10.0
 RELEASE_POLL_S: Final = 0.02
-FAILURES_BEFORE_WAY: Final = 5
-"""So often the target refuses a partition before that gives its memory to others."""
 WAIT_BEFORE_WAY_S: Final = 5.0
 """So long a partition has no leader at the target before it does so: elections are over sooner."""
 log = structlog.get_logger("mirror")
@@ -249,6 +253,9 @@ class Copier:
         if work.failures and work.copy is not None and not (work.copy.has_failed or work.is_halted):
             work.failures = 0
             self._set_state(work, PartitionState.RUNNING, "")
+            if work.has_given_way:
+                work.has_given_way = False
+                self._touch(work)
         self._account(work)
         self._look_after(work)
 
@@ -266,6 +273,8 @@ class Copier:
             return
         if work.refused_at is not None:
             self._replace_copy(work, None)  # what was refused is decided with the next attempt
+        elif work.copy is not None:
+            work.copy.drop()  # it is fetched again; until then, which may be long, others need the memory
         self._account(work)
         self._target.refresh()
         self.later(work, reason, self._steward.attend_to, TAKEN_PAUSE_S if is_taken else None)
@@ -274,6 +283,12 @@ class Copier:
         """Take note that a broker of the target does not answer."""
         log.info("a broker of the target does not answer", reason=reason)
         self._target.refresh()
+
+    def on_unreachable(self, works: Collection[PartitionWork], reason: str, for_s: float) -> None:
+        """Take note of partitions whose broker cannot be connected to for a while, though it may well lead them."""
+        if for_s >= WAIT_BEFORE_WAY_S:
+            for work in works:
+                self._give_way(work, reason)
 
     # The steady state
 
@@ -299,25 +314,40 @@ class Copier:
             reason = "" if failure is None else failure.message or failure.error.name
             reason = f"the target did not take a batch: {reason}"
             self._target.refresh()
-            if work.failures >= FAILURES_BEFORE_WAY and self._holds_up_others(work):
+            if work.failures >= FAILURES_BEFORE_WAY:
                 self._give_way(work, reason)
-            else:
+            if work.copy is copy:
                 work.is_held = True  # until the pause is over
                 self.later(work, reason, self._repeat)
 
-    def _holds_up_others(self, work: PartitionWork) -> bool:
-        """Whether a partition has batches in memory that others lack, and can be taken over anew without them.
-
-        Not one that needs something, or will: it may know of the target what is stored nowhere.
-        """
-        copy = work.copy
-        is_idle = copy is not None and copy.takes() and not copy.in_flight and not self._steward.has_in_hand(work)
-        return is_idle and work.accounted_bytes > 0 and self._writing.repeats and not self._has_room
+    def holds_up_others(self, work: PartitionWork) -> bool:
+        """Return whether a partition has memory that others lack."""
+        return work.accounted_bytes > 0 and not self._has_room
 
     def _give_way(self, work: PartitionWork, reason: str) -> None:
-        """Forget what was fetched of a partition that the target does not take; it is taken over anew later."""
-        self._replace_copy(work, None)
-        self.later(work, reason, self._steward.attend_to)
+        """Forget what was fetched of a partition that the target does not take, where others lack the memory.
+
+        It is taken over anew later. Not if it needs something, or will: it may know of the target what is stored
+        nowhere. A session of this worker's own goes on with what was sent (see `PartitionCopy.forget_unsent`); in a
+        shared one, whoever takes over sends the same under the same sequences.
+        """
+        copy = work.copy
+        if copy is None or copy.in_flight or not copy.buffered_bytes or not copy.knows_nothing_else:
+            return
+        if not self.holds_up_others(work):
+            return
+        if not self._writing.repeats or not self.is_ours(work) or self._steward.has_in_hand(work):
+            return
+        if copy.session.owner is None:
+            self._replace_copy(work, None)
+            self.later(work, reason, self._steward.attend_to)
+            return
+        copy.forget_unsent()
+        work.has_given_way = True
+        work.failures = max(work.failures, 1)  # so that the next batch that is taken is noticed
+        self._set_state(work, PartitionState.WAITING, reason)
+        self._account(work)
+        self._touch(work)
 
     def _repeat(self, work: PartitionWork) -> None:
         work.is_held = False
@@ -354,8 +384,7 @@ class Copier:
         now_s = time.time()
         for work in self._works.values():
             self.locate(work)
-            is_late = work.has_waited(WAIT_BEFORE_WAY_S, now_s)
-            if is_late and self._holds_up_others(work) and (problem := self._locate_target(work)):
+            if work.has_waited(WAIT_BEFORE_WAY_S, now_s) and (problem := self._locate_target(work)):
                 self._give_way(work, problem)
 
     def locate(self, work: PartitionWork) -> str:
@@ -428,7 +457,7 @@ class Copier:
     def take_copy(self, work: PartitionWork, copy: PartitionCopy) -> None:
         """Go on with a state machine."""
         self._replace_copy(work, copy)
-        work.is_held = work.is_fetch_held = False
+        work.is_held = work.is_fetch_held = work.has_given_way = False
         self._set_state(work, PartitionState.RUNNING, "")
         self._writing.note(work)
         self._touch(work)

@@ -36,7 +36,7 @@ from kio.schema.errors import ErrorCode
 
 from ottla_core.errors import KafkaError
 from ottla_core.wire.consumer_fetch import AbortedTransaction
-from ottla_core.wire.record_batch import INT32_MAX
+from ottla_core.wire.record_batch import INT32_MAX, decrement_sequence
 from ottla_mirror.copy.deliverable_batches import DeliverableBatches
 from ottla_mirror.copy.needs import Failure, Need, Needed, needed_after
 from ottla_mirror.copy.restamp import restamp
@@ -125,6 +125,12 @@ class PartitionCopy:
     def has_found_all(self) -> bool:
         """Whether nothing is left that the target had beyond the position when it was taken over."""
         return self._pairing is None
+
+    @property
+    def knows_nothing_else(self) -> bool:
+        """Whether all that it knows is in its position, or found again where the source and the target are read."""
+        ends_with = None if self._ends_with is None else self._ends_with.need
+        return self.needed is None and ends_with in {None, Need.OWN_SESSION}
 
     @property
     def lag(self) -> int:
@@ -511,6 +517,26 @@ class PartitionCopy:
                 break
         self._look_for_end()
         return refused
+
+    def forget_unsent(self) -> None:
+        """Forget what was never sent, to free its memory; it is fetched again. What was sent is sent again.
+
+        Up to `IN_FLIGHT_MAX` batches may have been sent. One of them that nobody has answered may be in the target's
+        log, or come there yet, and the source may have something else in its place by now: under the same sequence,
+        that would be taken for a repetition.
+        """
+        assert not self.in_flight
+        assert self.takes()
+        while len(self._batches) > IN_FLIGHT_MAX:
+            forgotten = self._batches.pop()
+            self._covered.pop(forgotten.base_offset, None)
+            self.buffered_bytes -= len(forgotten.data)
+            self._tail_sequence = decrement_sequence(self._tail_sequence, forgotten.record_count)
+        self.unsent_bytes = self.buffered_bytes
+        last = self._batches[-1]
+        self.fetch_offset = self._covered.get(last.base_offset, last.next_offset)
+        self._epochs = below(self._epochs, self.fetch_offset)
+        self.last_leader_epoch = last_epoch(self._epochs)
 
     def drop(self) -> None:
         """Forget what was taken in, to free its memory; nothing can be sent after that."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from ottla_mirror.copy.partition_copy import PartitionCopy
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from ottla_mirror.offsets.stored_copy import SessionName
 
 NO_LEADER = -1
+FAILURES_BEFORE_WAY: Final = 5
+"""So often the target refuses a partition before that gives its memory to others."""
 
 
 class PartitionState(StrEnum):
@@ -82,6 +84,7 @@ class PartitionWork:
         is_paused: whether somebody has paused it.
         is_held: whether nothing may be sent for now.
         is_fetch_held: whether nothing may be fetched for now.
+        has_given_way: whether nothing is fetched until the target has taken what is left: others need the memory.
         accounted_bytes: what of the copier's buffer it takes.
         failures: in a row, for the pause before the next attempt.
         generation: changes whenever answers that are under way have no meaning any more.
@@ -93,9 +96,9 @@ class PartitionWork:
 
     __slots__ = (
         "_bytes", "_missed", "_reason", "_records", "_since_s", "_state", "accounted_bytes", "copy", "failures",
-        "generation", "is_fetch_held", "is_held", "is_paused", "is_taking_back", "looked_at", "partition", "refused",
-        "refused_at", "short_ends", "source_leader", "source_leader_epoch", "source_start", "target_leader",
-        "target_topic", "target_topic_id",
+        "generation", "has_given_way", "is_fetch_held", "is_held", "is_paused", "is_taking_back", "looked_at",
+        "partition", "refused", "refused_at", "short_ends", "source_leader", "source_leader_epoch", "source_start",
+        "target_leader", "target_topic", "target_topic_id",
     )  # fmt: skip
 
     def __init__(self, partition: SourcePartition, target_topic: str, now_s: float) -> None:
@@ -105,7 +108,7 @@ class PartitionWork:
         self.source_leader = self.target_leader = NO_LEADER
         self.source_leader_epoch = self.source_start = -1
         self.target_topic_id = UUID(int=0)
-        self.is_paused = self.is_held = self.is_fetch_held = False
+        self.is_paused = self.is_held = self.is_fetch_held = self.has_given_way = False
         self.is_taking_back = False
         self.refused_at: int | None = None
         self.accounted_bytes = self.failures = self.generation = self.refused = self.short_ends = 0
@@ -116,7 +119,7 @@ class PartitionWork:
     @property
     def may_fetch(self) -> bool:
         """Whether nobody minds that it is fetched."""
-        return not (self.is_paused or self.is_held or self.is_fetch_held)
+        return not (self.is_paused or self.is_held or self.is_fetch_held or self.has_given_way)
 
     @property
     def may_send(self) -> bool:

@@ -11,7 +11,7 @@ partition's first batch goes into the first of them, its second batch into the s
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Final, Protocol
 from uuid import UUID
@@ -89,6 +89,9 @@ class ProduceOwner(Protocol):
     def on_target_failed(self, reason: str) -> None:
         """Take note that a broker does not answer."""
 
+    def on_unreachable(self, works: Collection[PartitionWork], reason: str, for_s: float) -> None:
+        """Take note of partitions that have batches for a broker to which no connection can be opened for so long."""
+
 
 class TargetProducer:
     """The producer of one broker.
@@ -112,6 +115,7 @@ class TargetProducer:
         self._is_opening = False
         self._is_closed = False
         self._failures = 0
+        self._failing_since_s: float | None = None
         self._has_new = False
         # Of the answers that are read together: where the target has batches, and whose were answered.
         self._acknowledged: defaultdict[Sender, list[int]] = defaultdict(list)
@@ -265,6 +269,7 @@ class TargetProducer:
         self.kick()
 
     async def _connect(self) -> None:
+        reason = ""
         try:
             if self._failures:
                 pause_s = self._settings.backoff_s_min * 2 ** min(self._failures - 1, 16)
@@ -281,9 +286,11 @@ class TargetProducer:
             connection.after_answers = self._look_after_answered
             self._connection = connection
             self._failures = 0
+            self._failing_since_s = None
         except (Unreachable, AuthenticationFailed, UnsupportedByBroker) as error:
             self._failures += 1
             self._owner.on_target_failed(str(error))
+            reason = str(error)
         finally:
             self._is_opening = False
         if self._is_closed:
@@ -291,6 +298,10 @@ class TargetProducer:
         for work in list(self._ready):  # leaders may have moved meanwhile
             if work.target_leader != self._broker_id:
                 del self._ready[work]
+        if reason:
+            now_s = asyncio.get_running_loop().time()
+            self._failing_since_s = now_s if self._failing_since_s is None else self._failing_since_s
+            self._owner.on_unreachable(list(self._ready), reason, now_s - self._failing_since_s)
         self.kick()
 
 

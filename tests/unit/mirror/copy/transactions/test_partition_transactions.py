@@ -6,11 +6,12 @@ from dataclasses import replace
 from uuid import UUID
 
 import pytest
+from kio.schema.errors import ErrorCode
 
 from ottla_mirror.copy.needs import Need
 from ottla_mirror.copy.partition_copy import PartitionCopy
 from ottla_mirror.copy.takeover import FoundBatch, Pairing, fingerprint_of
-from ottla_mirror.copy.transactions.transaction_rules import Producer
+from ottla_mirror.copy.transactions.transaction_rules import PATIENCE_SHARE, Producer
 from ottla_mirror.copy.transactions.transactional_start import begun_by
 from tests.support.mirror.jumping_loop import run_in_jumps
 from tests.support.mirror.mirror_model import SourceModel
@@ -131,5 +132,32 @@ def test_what_fails_unexpectedly_is_taken_over_from_what_is_committed(monkeypatc
         assert not worker.writing.is_busy, "the position is behind records that were aborted"
         assert worker.target.logs[DATA].batches
         assert not worker.target.logs[DATA].committed()
+
+    run_in_jumps(scenario())
+
+
+@pytest.mark.parametrize("lacks_memory", [True, False])
+def test_a_transaction_that_the_target_does_not_take_is_given_up_early_if_others_need_its_memory(
+    monkeypatch: pytest.MonkeyPatch, lacks_memory: bool
+) -> None:
+    async def scenario() -> None:
+        source = source_of(8)
+        worker = worker_with([], source)
+        worker.lacks_memory = lacks_memory
+        await worker.store.load([PARTITION])
+        copy = worker.work.copy
+        assert copy is not None
+        records, aborted = source.fetch(0, 1000)
+        copy.take(records, aborted, high_watermark=source.end, last_stable_offset=source.stable_end)
+        monkeypatch.setattr(worker.target, "produce", lambda *_: (ErrorCode.not_enough_replicas, -1))
+        began_s = asyncio.get_running_loop().time()
+        worker.writing.wake()
+        while worker.writing.is_busy:
+            await asyncio.sleep(0.1)  # the clock jumps
+        took_s = asyncio.get_running_loop().time() - began_s
+        assert SETTINGS.transactions is not None
+        assert (took_s < SETTINGS.transactions.timeout_ms / 1000 * PATIENCE_SHARE) == lacks_memory
+        assert worker.failures == 1
+        assert copy.needed is not None, "it is taken over from what is committed"
 
     run_in_jumps(scenario())

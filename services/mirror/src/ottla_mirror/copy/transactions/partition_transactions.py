@@ -29,7 +29,7 @@ from ottla_core.wire.records import Record
 from ottla_mirror.copy.copy_settings import CopySettings, TransactionSettings
 from ottla_mirror.copy.needs import Need
 from ottla_mirror.copy.partition_copy import PartitionCopy
-from ottla_mirror.copy.partition_work import NO_LEADER, PartitionWork
+from ottla_mirror.copy.partition_work import FAILURES_BEFORE_WAY, NO_LEADER, PartitionWork
 from ottla_mirror.copy.restamp import restamp
 from ottla_mirror.copy.source_batch import SourceBatch
 from ottla_mirror.copy.transactions.open_transaction import OpenTransaction
@@ -67,6 +67,9 @@ class TransactionOwner(Protocol):
 
     def on_answered(self, work: PartitionWork) -> None:
         """Take note that a batch was answered, whose memory is free."""
+
+    def holds_up_others(self, work: PartitionWork) -> bool:
+        """Return whether a partition has memory that others lack."""
 
     def on_produced(self, work: PartitionWork) -> None:
         """Look at a partition of which a transaction has ended."""
@@ -388,6 +391,8 @@ class PartitionTransactions:
         reason = "no leader is known"
         if failure is not None:
             reason = failure.message or failure.error.name
+        if self._work.failures + pauses >= FAILURES_BEFORE_WAY and self._owner.holds_up_others(self._work):
+            raise TransactionFailed(f"the target did not take a batch, and others need the memory: {reason}")
         await self._transaction.pause(reason, pauses)
         if failure is None or failure.error is not ErrorCode.concurrent_transactions:
             self._owner.refresh_target()
