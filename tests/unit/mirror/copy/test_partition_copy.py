@@ -11,8 +11,10 @@ from ottla_core.wire.record_batch import parse_header
 from ottla_core.wire.records import Record, encode_batch
 from ottla_mirror.copy.needs import Need, Needed
 from ottla_mirror.copy.partition_copy import IN_FLIGHT_MAX, PartitionCopy
+from ottla_mirror.copy.partition_work import PartitionWork
 from ottla_mirror.copy.source_batch import SourceBatch
 from ottla_mirror.copy.takeover import Pairing, TargetScan
+from ottla_mirror.model import SourcePartition
 from ottla_mirror.offsets.leader_epochs import EpochStart
 from ottla_mirror.offsets.map_chunk import Run
 from ottla_mirror.offsets.offset_map import OffsetMap
@@ -271,6 +273,28 @@ def written(*batches: tuple[int, int, bytes]) -> memoryview:
         ]
         log += encode_batch(records, producer_id=9, producer_epoch=0, base_sequence=sequence)
     return memoryview(log)
+
+
+def test_what_retention_has_removed_is_counted_once_though_the_copy_is_taken_over_before_it():
+    work = PartitionWork(SourcePartition(topic="t", topic_id=ZERO, partition=0), "t", 0.0)
+    for _ in range(2):
+        work.replace_copy(copy := copy_of(OWN))
+        take(copy, batch(0))
+        copy.begin_at(10)
+        take(copy, batch(10))
+        work.replace_copy(None)
+        assert work.status().missed == 8
+    work.replace_copy(copy := copy_of(OWN))
+    take(copy, batch(0))
+    copy.begin_at(10)
+    send_all(copy)
+    copy.on_acknowledged([0])
+    work.replace_copy(copy_of(OWN))
+    assert work.status().missed == 8
+    copy_of_the_rest = work.copy
+    assert copy_of_the_rest is not None
+    copy_of_the_rest.begin_at(3)
+    assert work.status().missed == 11
 
 
 def test_what_the_target_has_is_not_sent_again():

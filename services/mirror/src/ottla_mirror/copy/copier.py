@@ -29,6 +29,7 @@ from ottla_mirror.copy.partition_copy import PartitionCopy
 from ottla_mirror.copy.partition_work import (
     FAILURES_BEFORE_WAY,
     NO_LEADER,
+    WAIT_BEFORE_WAY_S,
     PartitionState,
     PartitionStatus,
     PartitionWork,
@@ -42,8 +43,6 @@ from ottla_mirror.offsets.stored_copy import CopyStore, TransactionalStore
 
 RELEASE_TIMEOUT_S: Final = 10.0
 RELEASE_POLL_S: Final = 0.02
-WAIT_BEFORE_WAY_S: Final = 5.0
-"""So long a partition has no leader at the target before it does so: elections are over sooner."""
 log = structlog.get_logger("mirror")
 
 

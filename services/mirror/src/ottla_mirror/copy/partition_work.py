@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 NO_LEADER = -1
 FAILURES_BEFORE_WAY: Final = 5
 """So often the target refuses a partition before that gives its memory to others."""
+WAIT_BEFORE_WAY_S: Final = 5.0
+"""So long it has no leader there, or none that takes anything, before it does so: elections are over sooner."""
 
 
 class PartitionState(StrEnum):
@@ -95,10 +97,10 @@ class PartitionWork:
     """
 
     __slots__ = (
-        "_bytes", "_missed", "_reason", "_records", "_since_s", "_state", "accounted_bytes", "copy", "failures",
-        "generation", "has_given_way", "is_fetch_held", "is_held", "is_paused", "is_taking_back", "looked_at",
-        "partition", "refused", "refused_at", "short_ends", "source_leader", "source_leader_epoch", "source_start",
-        "target_leader", "target_topic", "target_topic_id",
+        "_bytes", "_missed", "_missed_known", "_reason", "_records", "_since_s", "_state", "accounted_bytes",
+        "copy", "failures", "generation", "has_given_way", "is_fetch_held", "is_held", "is_paused",
+        "is_taking_back", "looked_at", "partition", "refused", "refused_at", "short_ends", "source_leader",
+        "source_leader_epoch", "source_start", "target_leader", "target_topic", "target_topic_id",
     )  # fmt: skip
 
     def __init__(self, partition: SourcePartition, target_topic: str, now_s: float) -> None:
@@ -113,7 +115,7 @@ class PartitionWork:
         self.refused_at: int | None = None
         self.accounted_bytes = self.failures = self.generation = self.refused = self.short_ends = 0
         self.looked_at: tuple[SessionName, int, int] | None = None
-        self._records = self._bytes = self._missed = 0
+        self._records = self._bytes = self._missed = self._missed_known = 0
         self._state, self._reason, self._since_s = PartitionState.WAITING, "it has not begun", now_s
 
     @property
@@ -155,14 +157,20 @@ class PartitionWork:
 
     def replace_copy(self, copy: PartitionCopy | None) -> None:
         """Go on with another state machine; what the former one has counted stays."""
+        self._missed_known = self._all_missed
         if self.copy is not None:
             self._records += self.copy.records
             self._bytes += self.copy.bytes
-            self._missed += self.copy.missed
+            self._missed += self.copy.missed_before_position
         if copy is not None and self.copy is not None:
             copy.target_stamps = self.copy.target_stamps
         self.copy = copy
         self.generation += 1
+
+    @property
+    def _all_missed(self) -> int:
+        """The sum; it does not become smaller where another state machine has yet to come upon the same."""
+        return max(self._missed_known, self._missed + (0 if self.copy is None else self.copy.missed))
 
     def status(self) -> PartitionStatus:
         """Return how it fares."""
@@ -182,6 +190,6 @@ class PartitionWork:
             records=self._records + (copy.records if copy else 0),
             bytes=self._bytes + (copy.bytes if copy else 0),
             refused=self.refused,
-            missed=self._missed + (copy.missed if copy else 0),
+            missed=self._all_missed,
             unknown=copy.map.unknown_offsets if copy else 0,
         )

@@ -29,7 +29,7 @@ from ottla_core.wire.records import Record
 from ottla_mirror.copy.copy_settings import CopySettings, TransactionSettings
 from ottla_mirror.copy.needs import Need
 from ottla_mirror.copy.partition_copy import PartitionCopy
-from ottla_mirror.copy.partition_work import FAILURES_BEFORE_WAY, NO_LEADER, PartitionWork
+from ottla_mirror.copy.partition_work import FAILURES_BEFORE_WAY, NO_LEADER, WAIT_BEFORE_WAY_S, PartitionWork
 from ottla_mirror.copy.restamp import restamp
 from ottla_mirror.copy.source_batch import SourceBatch
 from ottla_mirror.copy.transactions.open_transaction import OpenTransaction
@@ -128,6 +128,7 @@ class PartitionTransactions:
         self._is_writing = self._is_ending = self._is_finishing = self._has_batches = False
         self._has_to_store_start = False
         self._writes_since_s = 0.0
+        self._fails_since_s: float | None = None
         self._sent_bytes = self._sent_end = 0
         self._damage = ""
         self._was_aborted = False
@@ -280,7 +281,7 @@ class PartitionTransactions:
 
     async def _batches_sent(self, copy: PartitionCopy) -> None:
         """Send batches until the transaction is to end, and wait until all are acknowledged."""
-        self._is_writing = True
+        self._is_writing, self._fails_since_s = True, None
         # Not since it was begun: where the coordinator is slow, that would be the end before the first batch.
         self._writes_since_s = self._loop.time()
         pauses = 0
@@ -377,7 +378,9 @@ class PartitionTransactions:
             copy.on_failed(outcome.error_code, outcome.error_message or "")
         if copy is not self._copy:
             return
-        self._acknowledged = increment_sequence(self._acknowledged, copy.records - records)
+        if copy.records != records:
+            self._acknowledged = increment_sequence(self._acknowledged, copy.records - records)
+            self._fails_since_s = None
         self._owner.on_answered(self._work)
         has_come_to_a_stop = copy.has_failed or copy.needed is not None or not self._is_writing
         if has_come_to_a_stop or (self._is_ending and not copy.in_flight):
@@ -391,7 +394,7 @@ class PartitionTransactions:
         reason = "no leader is known"
         if failure is not None:
             reason = failure.message or failure.error.name
-        if self._work.failures + pauses >= FAILURES_BEFORE_WAY and self._owner.holds_up_others(self._work):
+        if self._is_to_give_way() and self._owner.holds_up_others(self._work):
             raise TransactionFailed(f"the target did not take a batch, and others need the memory: {reason}")
         await self._transaction.pause(reason, pauses)
         if failure is None or failure.error is not ErrorCode.concurrent_transactions:
@@ -401,6 +404,13 @@ class PartitionTransactions:
         if copy.may_repeat:
             copy.repeat()
             self._transaction.set_next_sequence(self._target, self._acknowledged)
+
+    def _is_to_give_way(self) -> bool:
+        """Whether the target has taken nothing for a while, or so often that it is not worth while to wait again."""
+        now_s = self._loop.time()
+        if self._fails_since_s is None:
+            self._fails_since_s = now_s
+        return self._work.failures >= FAILURES_BEFORE_WAY or now_s - self._fails_since_s >= WAIT_BEFORE_WAY_S
 
     def _check_current(self, copy: PartitionCopy) -> None:
         if copy is not self._work.copy:
