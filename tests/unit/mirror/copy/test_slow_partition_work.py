@@ -79,3 +79,35 @@ async def test_partitions_are_taken_over_though_the_first_attempt_has_failed_une
     async with asyncio.timeout(10):
         assert await starts.asked == {"a", "b"}
     running.cancel()
+
+
+async def test_leaders_are_asked_for_again_until_a_partition_that_is_to_be_taken_over_has_one() -> None:
+    """Nothing of it fails, so it would wait until everything is asked for anew, a minute later."""
+
+    class View:
+        refreshed = 0
+
+        def refresh(self) -> None:
+            self.refreshed += 1
+
+    class Leaderless(Owner):
+        def locate(self, work: PartitionWork) -> str:
+            return "" if min(source.refreshed, target.refreshed) >= 2 else "it has no leader"
+
+    source, target, starts = View(), View(), Starts()
+    starts.attempts = 1
+    steward = SlowPartitionWork(
+        Leaderless(),
+        cast("ClusterView", source),
+        cast("ClusterView", target),
+        starts,
+        store=MemoryCopyStore(),
+        settings=CopySettings(),
+        worker=UUID(int=1),
+    )
+    running = asyncio.create_task(steward.run())
+    steward.attend_to(PartitionWork(SourcePartition(topic="a", topic_id=UUID(int=2), partition=0), "a", 0))
+    try:
+        assert await asyncio.wait_for(starts.asked, 10) == {"a"}
+    finally:
+        running.cancel()

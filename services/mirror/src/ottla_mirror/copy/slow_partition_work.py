@@ -138,6 +138,9 @@ class SlowPartitionWork:
                 if beginning is None:
                     continue
                 if problem := self._owner.locate(work):
+                    # Nothing is sent or fetched of it that could fail, so nobody else would ask for its leaders soon.
+                    self._source.refresh()
+                    self._target.refresh()
                     self._owner.later(work, problem, self.attend_to)
                 else:
                     wanted[work] = beginning
