@@ -1,8 +1,9 @@
 """Which groups read one topic: no cluster tells that, so each group is asked what it has committed and what it reads.
 
 With many groups this takes long, so they are asked in batches, for so many seconds at a time; the next look goes on
-behind the last batch, and what earlier looks have found stays until its group is asked again, or is gone. Of a group
-nothing is kept but its row for this topic.
+behind the last batch, and what earlier looks have found stays until its group is asked again, or is gone. A group is
+gone if it is no longer listed, unless somebody could not tell its groups, such as a coordinator that is loading. Of a
+group nothing is kept but its row for this topic.
 """
 
 import time
@@ -72,6 +73,11 @@ class TopicConsumers:
         """How many groups nobody has asked so far."""
         return self.groups - len(self.looked_at)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether each group that is looked at was asked, and everybody could tell of groups and of ends."""
+        return not self.problems and len(self.looked_at) >= min(self.groups, GROUPS_MAX)
+
 
 class GroupSource(Protocol):
     """Who is asked."""
@@ -132,9 +138,9 @@ def look_for_consumers(
     every, listing_problems = source.groups()
     problems = list(listing_problems)
     there = {each.group: each for each in every[:GROUPS_MAX]}
-    consumers = {name: each for name, each in former.consumers.items() if name in there}
-    silent = {name: why for name, why in former.silent.items() if name in there}
-    looked_at, last_asked = set(former.looked_at & there.keys()), former.last_asked
+    looked_at, last_asked = _still_there(former, there, is_partial=bool(problems)), former.last_asked
+    consumers = {name: each for name, each in former.consumers.items() if name in looked_at}
+    silent = {name: why for name, why in former.silent.items() if name in looked_at}
     order = groups_in_turn(there, behind=last_asked)
     for first in range(0, len(order), BATCH_SIZE):
         if first and clock() >= until_s:
@@ -153,10 +159,16 @@ def look_for_consumers(
         consumers=consumers,
         looked_at=frozenset(looked_at),
         silent=silent,
-        groups=len(every),
+        groups=len(looked_at | {each.group for each in every}),
         problems=tuple(dict.fromkeys(problems)),
         last_asked=last_asked,
     )
+
+
+def _still_there(former: TopicConsumers, there: Mapping[str, GroupSummary], *, is_partial: bool) -> set[str]:
+    """Return the groups that earlier looks have asked and that are not known to be gone."""
+    every = former.looked_at | there.keys()
+    return set(former.looked_at if is_partial and len(every) <= GROUPS_MAX else former.looked_at & there.keys())
 
 
 def groups_in_turn(groups: Mapping[str, GroupSummary], *, behind: str) -> list[str]:

@@ -23,9 +23,11 @@ class FakeGroups:
         self.known_ends: Mapping[Partition, int] | None = ends
         self.asked: list[str] = []
         self.now_s = 0.0
+        self.untold: Mapping[str, str] = {}
 
     def groups(self) -> tuple[Sequence[GroupSummary], Sequence[str]]:
-        return [GroupSummary(group=name, state="empty", type="classic") for name in sorted(self.known)], []
+        told = sorted(self.known.keys() - self.untold.keys())
+        return [GroupSummary(group=name, state="empty", type="classic") for name in told], [*self.untold.values()]
 
     def standings(self, groups: Sequence[str]) -> Mapping[str, GroupStanding]:
         self.now_s += 1
@@ -126,3 +128,27 @@ def test_groups_take_turns() -> None:
     assert groups_in_turn(groups, behind="") == ["a", "b", "c"]
     assert groups_in_turn(groups, behind="a") == ["b", "c", "a"]
     assert groups_in_turn(groups, behind="x") == ["a", "b", "c"]
+
+
+def test_groups_that_are_not_listed_stay_while_somebody_cannot_tell_its_groups() -> None:
+    standings = {name: offsets(("flights", 0, 4)) for name in ("billing", "shipping")}
+    source = FakeGroups(standings, {("flights", 0): 10})
+    whole = source.look()
+    source.untold = {"billing": "broker 2: the coordinator is loading"}
+    partial = source.look(whole)
+    assert partial.consumers == whole.consumers
+    assert (partial.groups, partial.not_looked_at, partial.is_whole) == (2, 0, False)
+    assert partial.problems == ("broker 2: the coordinator is loading",)
+    assert source.asked == ["shipping"]
+    source.untold = {}
+    del source.known["billing"]
+    after = source.look(partial)
+    assert (set(after.consumers), after.groups, after.is_whole) == ({"shipping"}, 1, True)
+
+
+def test_a_look_is_whole_once_all_groups_were_asked() -> None:
+    standings = {f"group-{number:03}": offsets(("flights", 0, 4)) for number in range(BATCH_SIZE + 1)}
+    source = FakeGroups(standings, {("flights", 0): 10})
+    part = source.look(within_s=0.0)
+    assert not part.is_whole
+    assert source.look(part, within_s=0.0).is_whole

@@ -1,8 +1,8 @@
 """Which groups read the topics that somebody looks at, kept for seconds, as each look asks all groups of the cluster.
 
 A page gets the newest that is known, and waits for a newer one but a moment, and only if that is old. A look goes on
-beside the pages, and the next pauses for some times as long as it took. Of `TOPICS_MAX` topics looks are kept, those
-used last.
+beside the pages, and the next pauses for some times as long as it took; for a shorter time as long as not all groups
+were asked, since pages wait for those. Of `TOPICS_MAX` topics looks are kept, those used last.
 """
 
 import asyncio
@@ -21,6 +21,8 @@ TOPICS_MAX: Final = 4
 AGE_MAX_S: Final = 4.0
 PAUSE_SHARE: Final = 3.0
 """A look is kept for so many times as long as it took, at least; so it is a small part of the cluster's work."""
+PAUSE_SHARE_UNFINISHED: Final = 1.0
+"""Likewise, after a look that failed, or did not come to all groups."""
 OLD_S: Final = 30.0
 WAIT_S: Final = 1.0
 WITHIN_S: Final = 45.0
@@ -96,7 +98,13 @@ class ConsumerSurveys:
             survey.problem = str(error)
         finally:
             took_s = time.monotonic() - began_s
-            survey.due_s = time.monotonic() + max(AGE_MAX_S, PAUSE_SHARE * took_s)
+            is_whole = survey.problem is None and survey.found.is_whole
+            survey.due_s = time.monotonic() + pause_s(took_s, is_whole=is_whole)
             if survey.look is not None:
                 survey.look.set()
             survey.look = None
+
+
+def pause_s(took_s: float, *, is_whole: bool) -> float:
+    """Return for how long no look is begun after one."""
+    return max(AGE_MAX_S, (PAUSE_SHARE if is_whole else PAUSE_SHARE_UNFINISHED) * took_s)
