@@ -34,6 +34,7 @@ from ottla_console.pages.routing import routes
 from ottla_console.pages.static_files import static_files, static_route
 from ottla_console.pages.templates import template_environment
 from ottla_console.pages.visit import Console
+from ottla_console.returned_memory import bound_heaps
 from ottla_core.background import start_recurring
 from ottla_core.errors import OttlaError
 from ottla_core.lifecycle import run_service, wait_for_end
@@ -57,6 +58,7 @@ def main() -> int:
         configure_logs("console", level=config.log_level)
         await run_console(config, stop)
 
+    bound_heaps()
     return run_service(PROGRAM, serve, uvloop.new_event_loop)
 
 

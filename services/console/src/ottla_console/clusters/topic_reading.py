@@ -8,6 +8,7 @@ from confluent_kafka import IsolationLevel
 from confluent_kafka.admin import OffsetSpec
 
 from ottla_console.clusters.cluster_kit import ClusterKit
+from ottla_console.returned_memory import return_freed
 from ottla_console.views.message_field import NOT_DECODED, Decode
 from ottla_console.views.message_query import MessageQuery
 from ottla_operations.errors import OperationError
@@ -94,6 +95,7 @@ def read_messages(
         block=max(1, min(wanted, at_once // max(1, len(logs)))),
     )
     looked = look(kit.config, topic, logs, place, bounds, newest_first=query.newest_first, matches=matches)
+    return_freed(looked.seen_bytes)
     return Read(replace(looked, records=[mask.record(each, decode) for each in looked.records]), logs, decode)
 
 
