@@ -115,8 +115,7 @@ def records_deleted_on_the_leader_only() -> None:
     from ottla_broker.handlers import delete_records  # noqa: PLC0415 - only for the broker
     from ottla_broker.partition import Partition  # noqa: PLC0415
     from ottla_broker.replication import leader_fetcher  # noqa: PLC0415
-
-    append_from_leader = leader_fetcher.append_from_leader
+    from ottla_broker.replication.following import append_from_leader  # noqa: PLC0415
 
     def append(partition: Partition, records: bytes, **told: Any) -> None:
         append_from_leader(partition, records, **{**told, "log_start_offset": partition.log.log_start_offset})

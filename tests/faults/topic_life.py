@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -88,9 +89,9 @@ class TopicLife:
             read, told = self.counts["read"], self.counts["told offsets"]
             for _ in range(LOOKS_MAX):
                 if self.counts["read"] == read:
-                    self._try(lambda at=index: self._read(at))
+                    self._try(partial(self._read, index))
                 if self.counts["told offsets"] == told:
-                    self._try(lambda at=index: self._compare_offsets(at))
+                    self._try(partial(self._compare_offsets, index))
                 if self.counts["read"] > read and self.counts["told offsets"] > told:
                     break
                 time.sleep(0.1)  # between two looks; LOOKS_MAX bounds them

@@ -99,9 +99,10 @@ class TopicModel:
         at_offset = dict(found)
         if [offset for offset, _ in found] != sorted(at_offset):
             yield f"{where} is out of order: {[offset for offset, _ in found]}"
-        for offset, value in model.acknowledged.items():
-            if offset >= max(begins_at, model.start_asked) and at_offset.get(offset) != value:
-                yield f"lost: {value!r}, acknowledged in {where} at {offset}; {at_offset.get(offset)!r} stands there"
+        for offset, written in model.acknowledged.items():
+            if offset >= max(begins_at, model.start_asked) and at_offset.get(offset) != written:
+                there = at_offset.get(offset)
+                yield f"lost: {written!r}, acknowledged in {where} at {offset}; {there!r} stands there"
         for offset, value in found:
             if offset not in model.acknowledged and value not in model.doubtful | self.unanswered:
                 yield f"{where} has {value!r} at {offset}, which nobody wrote in this life"

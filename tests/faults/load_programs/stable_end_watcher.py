@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+from operator import methodcaller
 from pathlib import Path
 
 from tests.faults.access.client_access import add_access
@@ -32,13 +33,8 @@ def main() -> int:
         while not ending.is_set():
             for topic, partition in places:
                 try:
-                    error, offset = cluster.leader(
-                        topic,
-                        partition,
-                        lambda client, topic=topic, partition=partition: client.end_offset(
-                            topic, committed=True, partition=partition
-                        ),
-                    )
+                    ask = methodcaller("end_offset", topic, committed=True, partition=partition)
+                    error, offset = cluster.leader(topic, partition, ask)
                 except Unanswered:
                     error, offset = "unanswered", -1
                 if error == "none":

@@ -56,7 +56,7 @@ class LedgerLoad(LoadPrograms):
                 program,
                 name,
                 [
-                    *("--bootstrap", source.load_bootstrap, "--partitions", str(PARTITIONS), "--topics", *_WRITTEN),
+                    *("--bootstrap", source.bootstrap, "--partitions", str(PARTITIONS), "--topics", *_WRITTEN),
                     *("--name", name, "--transactional-id", name, "--seed", f"{seed}{number}", "--rate", str(RATE)),
                 ],
             )
@@ -67,7 +67,7 @@ class LedgerLoad(LoadPrograms):
                 "isolated_reader",
                 READER,
                 [
-                    *("--bootstrap", target.load_bootstrap, "--partitions", str(PARTITIONS)),
+                    *("--bootstrap", target.bootstrap, "--partitions", str(PARTITIONS)),
                     *("--topics", *MIRRORED_LEDGERS, "--name", READER, "--isolation", "read_committed"),
                 ],
                 clients=target.clients,

@@ -40,16 +40,17 @@ def markers_come_again_late() -> None:
     """What the network may do, and no broken rule: markers of version 2 come once more half a second later."""
     import asyncio  # noqa: PLC0415
 
+    from ottla_core.callback_answer import CallbackAnswer  # noqa: PLC0415
     from ottla_group_coordinator.runtime.relay_stream import RelayStream  # noqa: PLC0415 - only for the coordinator
     from ottla_proto.gen.ottla import group_relay_pb2 as pb  # noqa: PLC0415
 
     write_markers = RelayStream.write_markers
 
-    def write_twice(self: RelayStream, markers: pb.MarkersWrite) -> asyncio.Future[pb.MarkersWritten]:
+    def write_twice(self: RelayStream, markers: pb.MarkersWrite) -> CallbackAnswer[pb.MarkersWritten]:
         def again() -> None:
             if not self.closed.is_set():
                 late = pb.MarkersWrite(markers=[each for each in markers.markers if each.transaction_version > 1])
-                write_markers(self, late).add_done_callback(asyncio.Future.exception)
+                write_markers(self, late)
 
         asyncio.get_running_loop().call_later(LATE_S, again)
         return write_markers(self, markers)
