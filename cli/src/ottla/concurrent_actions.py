@@ -20,6 +20,7 @@ def finish_each(
     as_json: bool,
     tolerated: frozenset[int] = frozenset(),
     in_words: Callable[[Any], str | None] = lambda error: None,
+    wait: Callable[["Future[None]"], None] = lambda future: future.result(),
 ) -> None:
     """Wait for one operation per name, report each, and end with exit code 1 if any failed.
 
@@ -31,6 +32,7 @@ def finish_each(
         as_json: whether the result is printed for programs.
         tolerated: codes of errors that count as success.
         in_words: returns a better message than librdkafka's for some `KafkaError`s.
+        wait: returns when a future is done, or raises why it failed.
     """
     from confluent_kafka import KafkaException  # noqa: PLC0415
 
@@ -39,7 +41,7 @@ def finish_each(
         for name, future in futures.items():
             error = None
             try:
-                future.result()
+                wait(future)
             except KafkaException as exception:
                 reason = exception.args[0]
                 if reason.code() not in tolerated:

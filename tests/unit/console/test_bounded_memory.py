@@ -17,6 +17,7 @@ from typing import Final, cast
 
 import httpx
 import pytest
+from confluent_kafka import Producer
 from starlette.applications import Starlette
 
 import ottla_console
@@ -27,7 +28,7 @@ from ottla_console.access.sessions import Sessions
 from ottla_console.access.sign_in_brake import SignInBrake
 from ottla_console.clusters import connect_workers
 from ottla_console.clusters.bounded_threads import BoundedThreads
-from ottla_console.clusters.cluster_kit import IDLE_ADMINS_MAX, QUIET_LOGGER, ClusterKit
+from ottla_console.clusters.cluster_kit import IDLE_ADMINS_MAX, IDLE_GROUP_CLIENTS_MAX, QUIET_LOGGER, ClusterKit
 from ottla_console.clusters.connect_workers import IDLE_CLIENTS_MAX, ConnectWorkers
 from ottla_console.clusters.consumer_surveys import TOPICS_MAX as SURVEYS_MAX
 from ottla_console.clusters.consumer_surveys import ConsumerSurveys
@@ -190,6 +191,24 @@ def questions_at_a_time() -> Sizes:
         kit.close()
 
 
+def questions_about_groups_at_a_time() -> Sizes:
+    cluster = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "none", "log_level": 0})
+    (broker,) = cluster.list_topics(timeout=10).brokers.values()
+    settings = ClusterSettings(name="prod", bootstrap=f"{broker.host}:{broker.port}")
+    kit = ClusterKit(settings, None, cast("BoundedThreads", SilentThreads()))
+
+    def ask(depth: int) -> None:
+        with kit.group_client():
+            if depth:
+                ask(depth - 1)
+
+    ask(2 * IDLE_GROUP_CLIENTS_MAX)
+    try:
+        return len(kit._idle_group_clients), IDLE_GROUP_CLIENTS_MAX
+    finally:
+        kit.close()
+
+
 def questions_to_workers_at_a_time() -> Sizes:
     workers = ConnectWorkers(SETTINGS)
 
@@ -221,6 +240,7 @@ KEEPERS: dict[str, Callable[[], Sizes] | str] = {
     "Verifications._running": "clusters of the settings",
     "EventLog._topics": topics_that_come_and_go,
     "ClusterKit._idle_admins": questions_at_a_time,
+    "ClusterKit._idle_group_clients": questions_about_groups_at_a_time,
     "ConnectWorkers._idle": questions_to_workers_at_a_time,
 }
 

@@ -11,6 +11,7 @@ from ottla.confirmation import Yes, ask_at_terminal
 from ottla.groups.asking import committed_offsets, describe_group, list_groups
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json, admin_client
 from ottla.output import note, print_json, print_table
+from ottla_operations.groups.coordinator_answers import TIMEOUT_MAX_S, CoordinatorAnswers
 from ottla_operations.groups.inspection import (
     Group,
     Member,
@@ -180,9 +181,16 @@ def delete(
     client = admin_client(bootstrap, properties)
     ask_at_terminal(f"Delete {', '.join(groups)} and their committed offsets at {bootstrap}?", yes=yes)
     with plain_errors(bootstrap):
-        futures = client.delete_consumer_groups(list(dict.fromkeys(groups)), request_timeout=REQUEST_TIMEOUT_S)
+        answers = CoordinatorAnswers(client, REQUEST_TIMEOUT_S)
+        futures = client.delete_consumer_groups(list(dict.fromkeys(groups)), request_timeout=TIMEOUT_MAX_S)
     finish_each(
-        "group", "deleted", futures, bootstrap, as_json=as_json, in_words=lambda error: reasons.get(error.code())
+        "group",
+        "deleted",
+        futures,
+        bootstrap,
+        as_json=as_json,
+        in_words=lambda error: reasons.get(error.code()),
+        wait=answers.of,
     )
 
 

@@ -3,13 +3,17 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla_operations.cluster.cluster_admin import ClusterAdmin
 from ottla_operations.cluster.cluster_view import ClusterView, Disks, LogDirectoryView
 from ottla_operations.errors import OperationError
+from ottla_operations.groups.coordinator_answers import close, is_waiting
 from ottla_operations.groups.inspection import EMPTY, Partition, committed_offsets, list_groups, log_offsets
 from ottla_operations.kafka_access import checked_admin_client
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
 
 GROUPS_MAX = 100
 """The groups that are looked at unless somebody says otherwise, in the order of their names."""
@@ -59,7 +63,7 @@ class Sampler:
         self._bootstrap = bootstrap
         self._config = config
         self._groups_max = groups_max
-        self._client = checked_admin_client({**config, "bootstrap.servers": bootstrap})
+        self._client = self._new_client()
 
     def take(self) -> Sample:
         """Return a new look.
@@ -68,6 +72,9 @@ class Sampler:
             OperationError: no broker answers.
         """
         at_s = time.monotonic()
+        if is_waiting(self._client):
+            waiting, self._client = self._client, self._new_client()
+            close(waiting)
         with ClusterAdmin(self._bootstrap, self._config) as admin:
             view = admin.view()
             brokers = view.brokers.values()
@@ -78,6 +85,9 @@ class Sampler:
         return Sample(
             at_s=at_s, view=view, disks=disks, directories=directories, ends=ends, groups=groups, not_seen=not_seen
         )
+
+    def _new_client(self) -> "AdminClient":
+        return checked_admin_client({**self._config, "bootstrap.servers": self._bootstrap})
 
     def _ends(self, view: ClusterView, not_seen: list[str]) -> dict[Partition, int]:
         from confluent_kafka.admin import OffsetSpec  # noqa: PLC0415

@@ -21,10 +21,11 @@ GROUPS_MAX = 200
 
 def groups_behind(bootstrap: str, config: Mapping[str, Any]) -> list[GroupPlace]:
     """Return the places where groups have not read everything."""
-    client = checked_admin_client({**config, "bootstrap.servers": bootstrap})
-    groups = {each.group: each.state != EMPTY for each in list_groups(client, bootstrap)[0][:GROUPS_MAX]}
-    committed = {group: committed_offsets(client, group, bootstrap) for group in groups}
-    starts, ends, overdue = _log_offsets(client, {place for each in committed.values() for place in each}, bootstrap)
+    with checked_admin_client({**config, "bootstrap.servers": bootstrap}) as client:
+        groups = {each.group: each.state != EMPTY for each in list_groups(client, bootstrap)[0][:GROUPS_MAX]}
+        committed = {group: committed_offsets(client, group, bootstrap) for group in groups}
+        places_read = {place for each in committed.values() for place in each}
+        starts, ends, overdue = _log_offsets(client, places_read, bootstrap)
     return [
         GroupPlace(
             group=group,

@@ -1,9 +1,13 @@
-"""Deleting groups, and giving them other offsets; coordinators look again at what a group must be like for it."""
+"""Deleting groups, and giving them other offsets; coordinators look again at what a group must be like for it.
+
+After a change that was not answered in time, the client must be closed (`coordinator_answers`), or it sends it later.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla_operations.errors import OperationError
+from ottla_operations.groups.coordinator_answers import TIMEOUT_MAX_S, CoordinatorAnswers
 from ottla_operations.groups.inspection import Partition
 from ottla_operations.kafka_access import REQUEST_TIMEOUT_S, describe_error, plain_errors
 
@@ -25,7 +29,8 @@ def delete_group(client: "AdminClient", group: str, bootstrap: str) -> None:
     }
     with plain_errors(bootstrap, f"group {group}"):
         try:
-            client.delete_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)[group].result()
+            answers = CoordinatorAnswers(client, REQUEST_TIMEOUT_S)
+            answers.of(client.delete_consumer_groups([group], request_timeout=TIMEOUT_MAX_S)[group])
         except KafkaException as exception:
             if reason := reasons.get(exception.args[0].code()):
                 raise OperationError(reason) from None
@@ -45,10 +50,11 @@ def commit_offsets(
     wanted = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets]
     refused = {KafkaError.UNKNOWN_MEMBER_ID: f"group {group} has members; stop them first"}
     with plain_errors(bootstrap, f"offsets of group {group}"):
+        answers = CoordinatorAnswers(client, REQUEST_TIMEOUT_S)
         futures = client.alter_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=REQUEST_TIMEOUT_S
+            [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=TIMEOUT_MAX_S
         )
-        answered = futures[group].result().topic_partitions
+        answered = answers.of(futures[group]).topic_partitions
     return {
         (each.topic, each.partition): refused.get(each.error.code()) or describe_error(each.error, bootstrap)
         for each in answered

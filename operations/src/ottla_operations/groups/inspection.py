@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ottla_operations.errors import OperationError
+from ottla_operations.groups.coordinator_answers import TIMEOUT_MAX_S, CoordinatorAnswers
 from ottla_operations.kafka_access import REQUEST_TIMEOUT_S, describe_error, plain_errors, topics_of
 
 if TYPE_CHECKING:
@@ -116,7 +117,8 @@ def describe_group(client: "AdminClient", group: str, bootstrap: str) -> Group:
 
     with plain_errors(bootstrap, f"group {group}"):
         try:
-            found = client.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)[group].result()
+            answers = CoordinatorAnswers(client, REQUEST_TIMEOUT_S)
+            found = answers.of(client.describe_consumer_groups([group], request_timeout=TIMEOUT_MAX_S)[group])
         except KafkaException as exception:
             if exception.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
                 raise NoSuchGroup(group) from None
@@ -131,10 +133,10 @@ def committed_offsets(client: "AdminClient", group: str, bootstrap: str) -> dict
     from confluent_kafka import ConsumerGroupTopicPartitions  # noqa: PLC0415
 
     with plain_errors(bootstrap, f"offsets of group {group}"):
-        futures = client.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group)], request_timeout=REQUEST_TIMEOUT_S
-        )
-        found = sorted(futures[group].result().topic_partitions, key=lambda each: (each.topic, each.partition))
+        answers = CoordinatorAnswers(client, REQUEST_TIMEOUT_S)
+        wanted = [ConsumerGroupTopicPartitions(group)]
+        futures = client.list_consumer_group_offsets(wanted, request_timeout=TIMEOUT_MAX_S)
+        found = sorted(answers.of(futures[group]).topic_partitions, key=lambda each: (each.topic, each.partition))
     for each in found:
         if each.error is not None:
             raise OperationError(describe_error(each.error, bootstrap, f"{each.topic} partition {each.partition}"))

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ottla_operations.groups.coordinator_answers import TIMEOUT_MAX_S, CoordinatorAnswers
 from ottla_operations.groups.inspection import STATES, Partition
 from ottla_operations.kafka_access import REQUEST_TIMEOUT_S, describe_error, plain_errors
 
@@ -44,7 +45,7 @@ def standings(
         client: of the cluster.
         groups: their names.
         bootstrap: where the client connects, for messages.
-        timeout_s: of each request; a group whose coordinator takes longer has that for a problem.
+        timeout_s: of all requests; a group whose coordinator takes longer has that for a problem.
 
     Raises:
         OperationError: the client cannot send requests.
@@ -54,17 +55,20 @@ def standings(
     if not groups:
         return {}
     with plain_errors(bootstrap, "groups"):
-        described = client.describe_consumer_groups(list(groups), request_timeout=timeout_s)
+        answers = CoordinatorAnswers(client, timeout_s)
+        described = client.describe_consumer_groups(list(groups), request_timeout=TIMEOUT_MAX_S)
         offsets: dict[str, Future[Any]] = {}
         for group in groups:  # librdkafka takes one group in a request
             wanted = [ConsumerGroupTopicPartitions(group)]
-            offsets |= client.list_consumer_group_offsets(wanted, request_timeout=timeout_s)
-    return {group: _standing(described[group], offsets[group], bootstrap) for group in groups}
+            offsets |= client.list_consumer_group_offsets(wanted, request_timeout=TIMEOUT_MAX_S)
+    return {group: _standing(answers, described[group], offsets[group], bootstrap) for group in groups}
 
 
-def _standing(described: "Future[Any]", offsets: "Future[Any]", bootstrap: str) -> GroupStanding:
-    group, no_group = _answer(described, bootstrap)
-    found, no_offsets = _answer(offsets, bootstrap)
+def _standing(
+    answers: CoordinatorAnswers, described: "Future[Any]", offsets: "Future[Any]", bootstrap: str
+) -> GroupStanding:
+    group, no_group = _answer(answers, described, bootstrap)
+    found, no_offsets = _answer(answers, offsets, bootstrap)
     committed = None
     if found is not None:
         committed = {
@@ -85,10 +89,10 @@ def _reads(member: Any) -> tuple[Partition, ...]:
     return tuple((each.topic, each.partition) for each in member.assignment.topic_partitions)
 
 
-def _answer(future: "Future[Any]", bootstrap: str) -> tuple[Any, str | None]:
+def _answer(answers: CoordinatorAnswers, future: "Future[Any]", bootstrap: str) -> tuple[Any, str | None]:
     from confluent_kafka import KafkaException  # noqa: PLC0415
 
     try:
-        return future.result(), None
+        return answers.of(future), None
     except KafkaException as exception:
         return None, describe_error(exception.args[0], bootstrap)

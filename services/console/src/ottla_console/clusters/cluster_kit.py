@@ -1,7 +1,8 @@
 """One user's connections to one cluster: the user's credentials make them, so the cluster's ACLs are the rights.
 
 Blocking clients are used in threads only (`ask`). A `ClusterAdmin` is one conversation, so each question takes one
-that is free, or opens one; librdkafka's admin client is shared.
+that is free, or opens one; librdkafka's admin client is shared. Questions about groups have one to themselves, since
+it is closed if a coordinator was silent (`ottla_operations.groups.coordinator_answers`).
 """
 
 import threading
@@ -17,6 +18,7 @@ from ottla_console.clusters.connect_workers import ConnectWorkers
 from ottla_console.clusters.credentials import Login
 from ottla_console.config.cluster_settings import ClusterSettings
 from ottla_operations.cluster.cluster_admin import ClusterAdmin
+from ottla_operations.groups.coordinator_answers import close, is_waiting
 from ottla_operations.kafka_access import checked_admin_client
 from ottla_operations.records.field_codec import FieldFormat
 from ottla_operations.schemas.registry import Registry
@@ -25,6 +27,7 @@ from ottla_operations.schemas.schema_codec import SchemaCodec
 ANSWER_TIMEOUT_S: Final = 10.0
 """How long a page waits for a cluster."""
 IDLE_ADMINS_MAX: Final = 4
+IDLE_GROUP_CLIENTS_MAX: Final = 2
 QUIET_LOGGER: Final = "ottla.console.librdkafka"
 Result = TypeVar("Result")
 
@@ -61,6 +64,7 @@ class ClusterKit:
         self._lock = threading.Lock()
         self._admin_client: AdminClient | None = None
         self._idle_admins: list[ClusterAdmin] = []
+        self._idle_group_clients: list[AdminClient] = []
         self.is_closed = False
         self._registry: Registry | None = None
 
@@ -74,7 +78,7 @@ class ClusterKit:
         return await self._threads.run(lambda: question(self), within_s=within_s, subject=subject)
 
     def admin_client(self) -> AdminClient:
-        """Return librdkafka's admin client; in a thread.
+        """Return librdkafka's admin client, for what does not ask coordinators of groups; in a thread.
 
         Raises:
             OperationError: nobody answers, or lets this user in.
@@ -83,6 +87,28 @@ class ClusterKit:
             if self._admin_client is None:
                 self._admin_client = checked_admin_client(self.config)
             return self._admin_client
+
+    @contextmanager
+    def group_client(self) -> Iterator[AdminClient]:
+        """Lend an admin client that asks coordinators of groups; in a thread.
+
+        Raises:
+            OperationError: nobody answers, or lets this user in.
+        """
+        with self._lock:
+            client = self._idle_group_clients.pop() if self._idle_group_clients else None
+        if client is None:
+            client = checked_admin_client(self.config)
+        try:
+            yield client
+        finally:
+            with self._lock:
+                is_room = not self.is_closed and len(self._idle_group_clients) < IDLE_GROUP_CLIENTS_MAX
+                is_kept = is_room and not is_waiting(client)
+                if is_kept:
+                    self._idle_group_clients.append(client)
+            if not is_kept:
+                close(client)
 
     def registry(self) -> Registry | None:
         """Return the schema registry; None where none is configured; in a thread.
@@ -131,6 +157,7 @@ class ClusterKit:
             self.is_closed = True
             idle, self._idle_admins = self._idle_admins, []
             self._admin_client = None
+            self._idle_group_clients.clear()
         for admin in idle:
             admin.__exit__()
         self.connect.close()

@@ -89,7 +89,8 @@ class ConsumerSurveys:
         began_s, former = time.monotonic(), survey.found
 
         def question(kit: ClusterKit) -> TopicConsumers:
-            return look_for_consumers(KafkaGroups(kit.admin_client(), kit.settings.bootstrap), topic, former)
+            with kit.group_client() as client:
+                return look_for_consumers(KafkaGroups(client, kit.settings.bootstrap), topic, former)
 
         try:
             survey.found = await self._kit.ask(question, within_s=WITHIN_S)

@@ -57,18 +57,20 @@ async def delete(visit: Visit) -> Response:
     name = visit.request.path_params["group"]
 
     def effect(kit: ClusterKit) -> None:
-        delete_group(kit.admin_client(), name, kit.settings.bootstrap)
+        with kit.group_client() as client:
+            delete_group(client, name, kit.settings.bootstrap)
 
     await visit.act("group.delete", name, lambda: visit.ask(effect), needed=name)
     return visit.redirect(visit.address("groups"), notice=f"Group {name} was deleted.")
 
 
 def _standing(kit: ClusterKit, name: str) -> _Standing:
-    client, bootstrap = kit.admin_client(), kit.settings.bootstrap
-    group = describe_group(client, name, bootstrap)
-    committed = committed_offsets(client, name, bootstrap)
-    places = {*committed, *group.owners()}
-    ends = log_offsets(client, places, OffsetSpec.latest(), bootstrap, all_led=False)  # type: ignore[no-untyped-call]
+    bootstrap = kit.settings.bootstrap
+    with kit.group_client() as client:
+        group = describe_group(client, name, bootstrap)
+        committed = committed_offsets(client, name, bootstrap)
+        places = {*committed, *group.owners()}
+        ends = log_offsets(client, places, OffsetSpec.latest(), bootstrap, all_led=False)  # type: ignore[no-untyped-call]
     return _Standing(group, lag_rows(group, committed, ends))
 
 

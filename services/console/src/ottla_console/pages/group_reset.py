@@ -98,23 +98,25 @@ def _form(
 
 
 def _planned(kit: ClusterKit, group: str, wanted: WantedReset) -> _Preview:
-    client, bootstrap = kit.admin_client(), kit.settings.bootstrap
-    members = len(describe_group(client, group, bootstrap).members)
-    known = known_offsets(client, group, wanted.chosen, wanted.reset, bootstrap)
+    bootstrap = kit.settings.bootstrap
+    with kit.group_client() as client:
+        members = len(describe_group(client, group, bootstrap).members)
+        known = known_offsets(client, group, wanted.chosen, wanted.reset, bootstrap)
     if len(known) > PLANNED_MAX:
         raise OperationError(f"that is more than {PLANNED_MAX:,} partitions; name topics")
     return _Preview(plan_reset(wanted.reset, known), members)
 
 
 def _commit(kit: ClusterKit, group: str, shown: list[ShownOffset]) -> None:
-    client, bootstrap = kit.admin_client(), kit.settings.bootstrap
-    now = known_offsets(client, group, selection_of(shown), Reset(Target.CURRENT), bootstrap)
-    if problem := outdated(shown, now):
-        raise OperationError(f"nothing was changed: {problem}; look at the plan again")
-    # Last, as members may come at any time; the coordinator refuses offsets for a group that has some.
-    if describe_group(client, group, bootstrap).members:
-        raise OperationError(f"nothing was changed: group {group} has members; stop them first")
-    refused = commit_offsets(client, group, [(each.place, each.new) for each in shown], bootstrap)
+    bootstrap = kit.settings.bootstrap
+    with kit.group_client() as client:
+        now = known_offsets(client, group, selection_of(shown), Reset(Target.CURRENT), bootstrap)
+        if problem := outdated(shown, now):
+            raise OperationError(f"nothing was changed: {problem}; look at the plan again")
+        # Last, as members may come at any time; the coordinator refuses offsets for a group that has some.
+        if describe_group(client, group, bootstrap).members:
+            raise OperationError(f"nothing was changed: group {group} has members; stop them first")
+        refused = commit_offsets(client, group, [(each.place, each.new) for each in shown], bootstrap)
     if refused:
         (topic, partition), reason = next(iter(refused.items()))
         raise OperationError(

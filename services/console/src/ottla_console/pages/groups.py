@@ -35,12 +35,14 @@ async def groups(visit: Visit) -> Response:
 
 
 def _listing(kit: ClusterKit, query: GroupQuery, number: int) -> _Listing:
-    client, bootstrap = kit.admin_client(), kit.settings.bootstrap
-    every, problems = list_groups(client, bootstrap)
-    page = page_of(selected_groups(every, query), number)
-    found = standings(client, [each.group for each in page.items], bootstrap)
+    bootstrap = kit.settings.bootstrap
+    with kit.group_client() as client:
+        every, problems = list_groups(client, bootstrap)
+        page = page_of(selected_groups(every, query), number)
+        found = standings(client, [each.group for each in page.items], bootstrap)
     ends: dict[Partition, int] = {}
     try:
+        client = kit.admin_client()
         places = {place for each in found.values() for place in each.committed or ()}
         ends = log_offsets(client, places, OffsetSpec.latest(), bootstrap, all_led=False)  # type: ignore[no-untyped-call]
     except OperationError as error:  # lag is not known then; the groups are
