@@ -15,7 +15,7 @@ from ottla_broker.log.partition.log_transactions import LogTransactions
 from ottla_broker.log.producers.open_transactions import OpenTransactions
 from ottla_broker.log.producers.producer_state import ProducerStates
 from ottla_broker.log.producers.verification import VerificationGuard, Verifications
-from ottla_broker.transactions.produce_verification import ProduceVerification, Verified
+from ottla_broker.transactions.produce_verification import ProduceVerification, VerificationResult
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.control_records import TransactionMarker
 from ottla_group_coordinator.markers.pending_end import PendingEnd
@@ -49,8 +49,8 @@ def _both(*rules: BrokenRule) -> BrokenRule:
 # The log
 
 
-def _verified_all(self: ProduceVerification, _told: Any) -> Verified:
-    return Verified({each.place: each.guard for each in self._asked.values()}, dict(self._errors))
+def _verified_all(self: ProduceVerification, _told: Any) -> VerificationResult:
+    return VerificationResult({each.place: each.guard for each in self._asked.values()}, dict(self._errors))
 
 
 def _guard_is_there(

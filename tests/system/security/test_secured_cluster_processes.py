@@ -8,7 +8,8 @@ import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -253,16 +254,20 @@ def test_a_process_does_not_start_with_the_certificate_of_another(
     assert "is not for broker 9" in (tmp_path / "log").read_text()
 
 
+JOIN_SECONDS = 60
+
+
 class SteadyRequests:
     """Creates topics and reads with a group, all the time; each must be answered as it should be."""
 
-    def __init__(self, secured: SecuredCluster) -> None:
+    def __init__(self, secured: SecuredCluster, topic: str) -> None:
         self.problems: list[str] = []
         self.created = 0
         self.consumed = 0
         self._stop = threading.Event()
+        self._topic = topic
         self._settings = secured.client_settings()
-        self._threads = [threading.Thread(target=each) for each in (self._create, self._consume)]
+        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._create, self._consume)]
 
     def __enter__(self) -> "SteadyRequests":
         for thread in self._threads:
@@ -272,12 +277,13 @@ class SteadyRequests:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         for thread in self._threads:
-            thread.join()
+            thread.join(JOIN_SECONDS)
+            assert not thread.is_alive(), "a request of the load is not answered"
 
     def _create(self) -> None:
         admin = AdminClient(self._settings)
         while not self._stop.wait(0.2):
-            name = f"made-{self.created}"
+            name = f"made-beside-{self._topic}-{self.created}"
             try:
                 admin.create_topics([NewTopic(name, 1, 1)], operation_timeout=30, request_timeout=40)[name].result(45)
                 self.created += 1
@@ -286,8 +292,9 @@ class SteadyRequests:
                 return
 
     def _consume(self) -> None:
-        consumer = Consumer({**self._settings, "group.id": "steady", "auto.offset.reset": "earliest"})
-        consumer.subscribe(["renewed"])
+        group = f"readers-of-{self._topic}"
+        consumer = Consumer({**self._settings, "group.id": group, "auto.offset.reset": "earliest"})
+        consumer.subscribe([self._topic])
         while not self._stop.is_set():
             message = consumer.poll(0.2)
             if message is not None and message.error() is None:
@@ -316,41 +323,61 @@ def restart_etcd(secured: SecuredCluster) -> None:
     eventually(is_back, "etcd is started again", within_s=30)
 
 
-def test_all_certificates_and_their_authority_are_renewed_under_load_and_no_request_fails(
-    secured: SecuredCluster,
-) -> None:
+def renew(secured: SecuredCluster, *options: str) -> None:
+    # In a process of its own, as the person does it.
+    command = [sys.executable, "-m", "ottla.main", "secure", "renew", str(secured.tls), *options]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+@contextmanager
+def load_on(secured: SecuredCluster, topic: str) -> Iterator[Callable[[], None]]:
+    """Clients that trust what the cluster's files say now, and whose every request must be answered as it should be.
+
+    Yields:
+        What waits until each kind of request was answered anew.
+    """
     settings = secured.client_settings()
     admin = AdminClient(settings)
-    admin.create_topics([NewTopic("renewed", 1, 2)])["renewed"].result(30)
-    former = secured.authority().chain
+    admin.create_topics([NewTopic(topic, 1, 2)])[topic].result(30)
 
-    def renew(*options: str) -> None:
-        # In a process of its own, as the person does it.
-        command = [sys.executable, "-m", "ottla.main", "secure", "renew", str(secured.tls), *options]
-        subprocess.run(command, check=True, capture_output=True)
+    def is_served_anew() -> None:
+        done, created = len(writer.acknowledged), requests.created
+        eventually(lambda: requests.created > created, "a topic is created", within_s=60)
+        writer.wait_for_acknowledgements(100)
+        assert len(writer.acknowledged) > done
 
     with (
-        SteadyWriter(secured.cluster.bootstrap, "renewed", settings=settings) as writer,
-        SteadyRequests(secured) as requests,
+        SteadyWriter(secured.cluster.bootstrap, topic, settings=settings) as writer,
+        SteadyRequests(secured, topic) as requests,
     ):
-        for step, options in enumerate((["--begin-authority"], [], ["--end-authority"]), start=1):
-            renew(*options)
-            eventually(
-                lambda step=step: all_have(secured, step), f"step {step} has come to all", within_s=10 * CHECK_SECONDS
-            )
-            if step != 2:
-                restart_etcd(secured)
-            done, created = len(writer.acknowledged), requests.created
-            eventually(lambda created=created: requests.created > created, "a topic is created", within_s=60)
-            writer.wait_for_acknowledgements(100)
-            assert len(writer.acknowledged) > done
-        (secured.made / "former.pem").write_bytes(former)
-        context = ssl.create_default_context(cafile=str(secured.made / "former.pem"))
-        assert not is_served(context, secured.services("broker")[0].port)
+        yield is_served_anew
     assert requests.problems == []
     assert writer.failures == []
     assert requests.consumed > 0
     writer.check_complete()
+
+
+def test_all_certificates_and_their_authority_are_renewed_under_load_and_no_request_fails(
+    secured: SecuredCluster,
+) -> None:
+    """Clients begin anew, with both authorities to trust, before there are new certificates, as the docs say."""
+    former = secured.authority().chain
+    with load_on(secured, "renewed") as is_served_anew:
+        renew(secured, "--begin-authority")
+        eventually(lambda: all_have(secured, 1), "the new authority has come to all", within_s=10 * CHECK_SECONDS)
+        restart_etcd(secured)
+        is_served_anew()
+    with load_on(secured, "renewed-again") as is_served_anew:
+        renew(secured)
+        eventually(lambda: all_have(secured, 2), "new certificates have come to all", within_s=10 * CHECK_SECONDS)
+        is_served_anew()
+        renew(secured, "--end-authority")
+        eventually(lambda: all_have(secured, 3), "the former authority has ended", within_s=10 * CHECK_SECONDS)
+        restart_etcd(secured)
+        is_served_anew()
+        (secured.made / "former.pem").write_bytes(former)
+        context = ssl.create_default_context(cafile=str(secured.made / "former.pem"))
+        assert not is_served(context, secured.services("broker")[0].port)
     assert {each.issuer for each in CertificateFolder(secured.tls).facts()} == {
         secured.authority().certificate.subject.rfc4514_string()
     }
