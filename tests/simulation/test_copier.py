@@ -201,6 +201,22 @@ async def history(
         made.target.stop()
 
 
+@asynccontextmanager
+async def calm_history(seed: int) -> AsyncIterator[History]:
+    """Clusters that fail in nothing but what the test does to them; its workers are killed at the end."""
+    made = History(seed, compacts=False, forgets=False)
+    made.source.is_calm = made.target.is_calm = True
+    await made.source.start()
+    await made.target.start()
+    try:
+        yield made
+    finally:
+        for worker in made.workers:
+            await worker.kill()
+        made.source.stop()
+        made.target.stop()
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_two_copiers_of_the_same_partitions_copy_each_record_once_and_in_order(seed: int):
     async with history(seed, workers=2) as made:
@@ -220,15 +236,11 @@ async def test_a_copier_of_compacted_partitions_loses_no_record_and_repeats_none
 
 @pytest.mark.parametrize("trouble", ["refuses", "dies", "is out of reach"])
 async def test_partitions_that_the_target_does_not_take_hold_up_no_others(trouble: str):
-    made = History(8, compacts=False, forgets=False)
-    made.source.is_calm = made.target.is_calm = True
-    made.target.leaders = {number: 1 if number == 0 else 2 for number in PARTITIONS}
-    await made.source.start()
-    await made.target.start()
-    made.write(5)
-    made.workers = [await Worker.start(made, replace(SETTINGS, buffer_bytes_max=6000))]
-    refused, taken = PARTITIONS[1:], made.target.logs
-    try:
+    async with calm_history(8) as made:
+        made.target.leaders = {number: 1 if number == 0 else 2 for number in PARTITIONS}
+        made.write(5)
+        made.workers = [await Worker.start(made, replace(SETTINGS, buffer_bytes_max=6000))]
+        refused, taken = PARTITIONS[1:], made.target.logs
         await eventually_async(lambda: not made.behind(), "all is copied", within_s=COPIED_DEADLINE_S)
         if trouble == "dies":
             made.target.leaders |= dict.fromkeys(refused, -1)
@@ -244,20 +256,11 @@ async def test_partitions_that_the_target_does_not_take_hold_up_no_others(troubl
         for number, log in made.written.items():
             expected = [record.value for _, record in sorted(log.expected.items())]
             assert [record.value for record in made.copied[number].records()] == expected
-    finally:
-        for worker in made.workers:
-            await worker.kill()
-        made.source.stop()
-        made.target.stop()
 
 
 async def test_a_copier_that_takes_over_what_retention_has_emptied_knows_that_it_is_at_the_end():
-    made = History(5, compacts=False, forgets=True)
-    made.source.is_calm = made.target.is_calm = True
-    await made.source.start()
-    await made.target.start()
-    unsaved = replace(SETTINGS, save_interval_s=1000)
-    try:
+    async with calm_history(5) as made:
+        unsaved = replace(SETTINGS, save_interval_s=1000)
         made.write(5)
         made.workers = [await Worker.start(made, unsaved)]
         await eventually_async(lambda: not made.behind(), "all is copied", within_s=COPIED_DEADLINE_S)
@@ -266,26 +269,17 @@ async def test_a_copier_that_takes_over_what_retention_has_emptied_knows_that_it
             log.trim(log.end)
         made.workers = [await Worker.start(made, unsaved)]
         await eventually_async(lambda: not made.behind(), "nothing is left", within_s=COPIED_DEADLINE_S)
-    finally:
-        for worker in made.workers:
-            await worker.kill()
-        made.source.stop()
-        made.target.stop()
 
 
 async def test_what_was_sent_behind_gaps_is_sent_again_though_the_partition_has_given_way():
     """The source may have removed it since, and have something else for the same sequences."""
-    made = History(9, compacts=False, forgets=False)
-    made.source.is_calm = made.target.is_calm = True
-    made.target.leaders = dict.fromkeys(PARTITIONS, 1)
-    await made.source.start()
-    await made.target.start()
-    made.write(40)
-    for log in made.written.values():
-        log.compact(log.end)
-    made.workers = [await Worker.start(made, replace(SETTINGS, buffer_bytes_max=6000))]
-    refused, taken = PARTITIONS[1:], made.target.logs
-    try:
+    async with calm_history(9) as made:
+        made.target.leaders = dict.fromkeys(PARTITIONS, 1)
+        made.write(40)
+        for log in made.written.values():
+            log.compact(log.end)
+        made.workers = [await Worker.start(made, replace(SETTINGS, buffer_bytes_max=6000))]
+        refused, taken = PARTITIONS[1:], made.target.logs
         await eventually_async(lambda: not made.behind(), "all is copied", within_s=COPIED_DEADLINE_S)
         assert all(made.store.stored[TOPIC, number].session.owner is not None for number in refused)
         late = {number: LateTarget(made.copied[number]) for number in refused}
@@ -303,20 +297,13 @@ async def test_what_was_sent_behind_gaps_is_sent_again_though_the_partition_has_
             copied = [record.value for record in made.copied[number].records()]
             assert len(set(copied)) == len(copied)
             assert not {record.value for offset, record in log.expected.items()} - set(copied)
-    finally:
-        for worker in made.workers:
-            await worker.kill()
-        made.source.stop()
-        made.target.stop()
 
 
 async def test_what_is_taken_over_from_a_transaction_waits_without_memory():
-    made = History(1, compacts=False, forgets=False)
-    await made.source.start()
-    await made.target.start()
-    worker = Worker(made)
-    copier = worker.copier
-    try:
+    async with calm_history(1) as made:
+        worker = Worker(made)
+        made.workers = [worker]
+        copier = worker.copier
         made.write(5)
         partition = SourcePartition(topic=TOPIC, topic_id=SOURCE_ID, partition=0)
         work = copier._works[partition] = PartitionWork(partition, TOPIC, 0.0)
@@ -332,19 +319,13 @@ async def test_what_is_taken_over_from_a_transaction_waits_without_memory():
         work.copy.look("its transaction was aborted")
         copier.begin_anew(work, "its transaction was aborted", is_taken=False)
         assert copier.buffered_bytes == 0
-    finally:
-        await worker.kill()
-        made.source.stop()
-        made.target.stop()
 
 
 async def test_nothing_is_fetched_beyond_a_share_of_the_memory_that_became_smaller():
-    made = History(1, compacts=False, forgets=False)
-    await made.source.start()
-    await made.target.start()
-    worker = Worker(made)
-    copier = worker.copier
-    try:
+    async with calm_history(1) as made:
+        worker = Worker(made)
+        made.workers = [worker]
+        copier = worker.copier
         copier.buffered_bytes = 15_000
         await copier.wait_for_room()
         copier.limit_buffer(10_000)
@@ -355,10 +336,6 @@ async def test_nothing_is_fetched_beyond_a_share_of_the_memory_that_became_small
         assert not waiting.done()
         copier.limit_buffer(20_000)
         await asyncio.wait_for(waiting, 10)
-    finally:
-        await worker.kill()
-        made.source.stop()
-        made.target.stop()
 
 
 @pytest.mark.parametrize("seed", [5, 6, 7])
