@@ -18,6 +18,7 @@ from ottla_core.topic_partition import TopicPartition
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.coordinator import GroupCoordinator
 from ottla_group_coordinator.runtime.awake_clock import UNATTENDED_MS_MAX
+from ottla_group_coordinator.runtime.shard_runtime import ShardRuntime, ShardStatus
 from ottla_proto.gen.ottla.group_relay_pb2_grpc import add_GroupRelayServicer_to_server
 from tests.support.eventually_async import eventually_async
 from tests.support.groups.fake_relay_broker import FakeRelayBroker
@@ -116,6 +117,20 @@ class CoordinatorUnderTest:
     async def serves(self, *shards: int) -> None:
         for shard in shards or (0,):
             await eventually_async(lambda: self.status(shard) == "serving", f"shard {shard} is served")  # noqa: B023
+
+
+async def be_stuck(runtime: ShardRuntime[Any]) -> None:
+    """Have the round that is being stored take too long, whose append the test holds back; no other round does.
+
+    A short `offsets.commit.timeout.ms` would say the same of any round during which the machine stands still.
+    """
+    assert runtime._storing is not None, "a round is being stored"
+    patience = runtime._patience
+    patience.close()
+    limit_s, patience._limit_s = patience._limit_s, 0.0
+    patience.begin()
+    patience._limit_s = limit_s
+    await eventually_async(lambda: runtime.status is ShardStatus.STUCK, "the round takes too long")
 
 
 def shard_of(

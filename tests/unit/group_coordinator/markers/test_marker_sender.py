@@ -22,7 +22,7 @@ from ottla_group_coordinator.transactions.shard_state import NUMBER_MAX
 from ottla_group_coordinator.transactions.transaction import Identity
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 from tests.support.eventually_async import eventually_async
-from tests.support.groups.coordinator_under_test import CoordinatorUnderTest, assign, shard_of
+from tests.support.groups.coordinator_under_test import CoordinatorUnderTest, assign, be_stuck, shard_of
 from tests.support.groups.group_cluster import BROKER_EPOCH, StatedFeed, group_topic
 from tests.support.transactions.marking_broker import Marker, MarkingBroker
 from tests.support.transactions.transaction_scene import features, topic_of
@@ -507,7 +507,7 @@ async def test_a_completion_that_cannot_be_stored_yet_is_told_again(
 ) -> None:
     transactions = replace(group_topic(2), name=TRANSACTION_TOPIC)
     feed.publish(topics={**feed.state.topics, transactions.name: transactions, "p": topic_of("p", 2)})
-    coordinator = await start(settings={"offsets.commit.timeout.ms": 100})
+    coordinator = await start(settings={"offsets.commit.timeout.ms": 30_000})
     broker = await connect(MarkingBroker(1, BROKER_EPOCH), coordinator)
     await own(coordinator, feed)
     identity = await begin(broker, P0)
@@ -517,8 +517,7 @@ async def test_a_completion_that_cannot_be_stored_yet_is_told_again(
     broker.appends.clear()
     broker.writes.set()
     await eventually_async(lambda: broker.append_count > count, "the completion is to be stored")
-    runtime = coordinator.coordinator.transaction_shards.get(SHARD)
-    await eventually_async(lambda: runtime.status.value == "stuck", "it takes too long")
+    await be_stuck(coordinator.coordinator.transaction_shards.get(SHARD))
     broker.appends.set()
     await completes(broker)
     assert broker.states("t").count("CompleteCommit") == 1

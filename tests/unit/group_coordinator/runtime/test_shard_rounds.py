@@ -23,6 +23,7 @@ from tests.support.eventually_async import eventually_async
 from tests.support.groups.coordinator_under_test import (
     CoordinatorUnderTest,
     assign,
+    be_stuck,
     commit,
     commit_code,
     committed,
@@ -42,14 +43,11 @@ CHECK_MS = 600_000
 
 
 COMMIT_TIMEOUT_MS = 30_000
-IMPATIENT = pytest.mark.parametrize("coordinator", [300], indirect=True)
-"""For tests of what happens when a round is not stored in time."""
 
 
 @pytest.fixture
-async def coordinator(feed: StatedFeed, start: Start, request: pytest.FixtureRequest) -> CoordinatorUnderTest:
-    timeout_ms = getattr(request, "param", COMMIT_TIMEOUT_MS)
-    coordinator: CoordinatorUnderTest = await start(settings={"offsets.commit.timeout.ms": timeout_ms})
+async def coordinator(start: Start) -> CoordinatorUnderTest:
+    coordinator: CoordinatorUnderTest = await start(settings={"offsets.commit.timeout.ms": COMMIT_TIMEOUT_MS})
     return coordinator
 
 
@@ -162,7 +160,6 @@ async def test_large_rounds_are_sent_in_several_batches_and_continued_where_one_
     assert max(map(len, batches)) <= 1000
 
 
-@IMPATIENT
 async def test_after_a_while_waiting_requests_are_refused_and_the_batch_is_still_stored(
     broker: FakeRelayBroker, coordinator: CoordinatorUnderTest
 ) -> None:
@@ -170,6 +167,9 @@ async def test_after_a_while_waiting_requests_are_refused_and_the_batch_is_still
     written = broker.ask_later(0, 8, commit("group", 1))
     await eventually_async(lambda: broker.append_count > 2, "the commit is tried")
     read = broker.ask_later(0, 8, fetch("group"))
+    runtime = runtime_of(coordinator)
+    await eventually_async(lambda: runtime._queue, "the fetch waits for the next round")
+    await be_stuck(runtime)
 
     assert commit_code(await written.response()) == "coordinator_not_available"
     assert fetched(await read.response())[0] == "coordinator_load_in_progress"
@@ -217,9 +217,15 @@ def sync(group: str, member_id: str) -> SyncGroupRequest:
     )
 
 
-def groups(coordinator: CoordinatorUnderTest) -> dict[str, Any]:
+def runtime_of(coordinator: CoordinatorUnderTest) -> Any:
     runtime = coordinator.coordinator.shards.get(group_shard(0))
-    return {} if runtime is None or runtime.shard is None else runtime.shard.groups
+    assert runtime is not None
+    return runtime
+
+
+def groups(coordinator: CoordinatorUnderTest) -> dict[str, Any]:
+    runtime = runtime_of(coordinator)
+    return {} if runtime.shard is None else runtime.shard.groups
 
 
 async def is_alive(broker: FakeRelayBroker, group: str, member_id: str) -> bool:
@@ -235,8 +241,7 @@ async def test_who_has_spoken_in_time_is_heard_before_sessions_end(
     count = broker.append_count
     written = broker.ask_later(0, 8, commit("other", 1))
     await eventually_async(lambda: broker.append_count > count, "a round is being stored")
-    runtime = coordinator.coordinator.shards.get(group_shard(0))
-    assert runtime is not None
+    runtime = runtime_of(coordinator)
     beats = [broker.ask_later(0, 3, heartbeat("spoken", spoken)) for _ in range(3)]
     await eventually_async(lambda: len(runtime._queue) == len(beats), "the heartbeats wait for their round")
     runtime._time.hold(-10 * SESSION_MS)  # all sessions are over by the time of the next round
@@ -255,8 +260,7 @@ async def test_a_busy_queue_does_not_keep_timers_from_their_turn(
     member_id = await member_of(broker, coordinator, "group")
     coordinator.pass_ms(2 * SESSION_MS)
     asked = [broker.ask_later(0, 8, fetch(f"group-{number}")) for number in range(50)]
-    runtime = coordinator.coordinator.shards.get(group_shard(0))
-    assert runtime is not None
+    runtime = runtime_of(coordinator)
     handled: list[Any] = []
     with monkeypatch.context() as endless:
         rounds = runtime._take_turns
@@ -274,7 +278,6 @@ async def test_a_busy_queue_does_not_keep_timers_from_their_turn(
     assert not await is_alive(broker, "group", member_id)
 
 
-@IMPATIENT
 @pytest.mark.parametrize("duration_ms", [4_000, 65_000])
 async def test_an_outage_of_the_log_ends_no_session(
     broker: FakeRelayBroker, coordinator: CoordinatorUnderTest, duration_ms: int
@@ -285,7 +288,7 @@ async def test_an_outage_of_the_log_ends_no_session(
     written = broker.ask_later(0, 8, commit("other", 1))
     await eventually_async(lambda: broker.append_count > count, "a round is being stored")
     if duration_ms > 5_000:
-        await eventually_async(lambda: coordinator.status() == "stuck", "the round is not stored in time")
+        await be_stuck(runtime_of(coordinator))
     coordinator.pass_ms(duration_ms)
     broker.appends.set()
     await written.response()
