@@ -5,7 +5,6 @@ import socket
 import ssl
 import struct
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -38,7 +37,7 @@ class Reply:
         status: the status.
         body: bytes, or anything that JSON can say.
         headers: in order; a name may stand twice.
-        delay_s: how long the service is silent before.
+        hangs: whether the service is silent until the client goes away, instead.
         resets: whether the connection is reset instead.
         cut_after: after so many bytes of the body the connection is closed; None: it is not.
     """
@@ -46,7 +45,7 @@ class Reply:
     status: int = 200
     body: Any = b""
     headers: tuple[tuple[str, str], ...] = ()
-    delay_s: float = 0.0
+    hangs: bool = False
     resets: bool = False
     cut_after: int | None = None
 
@@ -146,7 +145,10 @@ def _handler(service: HttpService) -> type[BaseHTTPRequestHandler]:
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_request  # noqa: N815 - http.server's names
 
         def reply(self, reply: Reply) -> None:
-            time.sleep(reply.delay_s)  # how slow the service is, is what is tried
+            if reply.hangs:
+                self.connection.recv(1)
+                self.close_connection = True
+                return
             if reply.resets:
                 self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 self.close_connection = True

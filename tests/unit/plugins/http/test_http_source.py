@@ -90,7 +90,7 @@ def test_records_have_topic_key_time_and_offset(service: HttpService):
         Reply(status=500),
         Reply(status=429),
         RESET,
-        Reply(delay_s=0.4),
+        Reply(hangs=True),
         Reply(body=b"<html>busy</html>"),
         Reply(body={"error": "busy"}),
         Reply(body={"items": [1, 2, 3]}, cut_after=12),
@@ -107,7 +107,7 @@ def test_a_service_that_fails_now_and_then_loses_nothing(service: HttpService, t
         return trouble if asked % 2 else pages(request)
 
     service.respond = respond
-    timeout_ms = "300" if trouble.delay_s else "30000"
+    timeout_ms = "300" if trouble.hangs else "30000"
     with source(service, **CURSOR, http_request_timeout_ms=timeout_ms) as run:
         values = poll_until(run, 10)
         assert run.tasks[0].context.metrics.values["retries"] >= 4  # type: ignore[attr-defined]
@@ -223,10 +223,16 @@ def test_requests_keep_their_distance(service: HttpService):
 
 def test_a_slow_answer_does_not_hold_the_task_up(service: HttpService, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ottla_http.source.POLL_WAIT_S", 0.02)
-    service.respond = lambda _: Reply(body=["late"], delay_s=0.2)
+    may_answer = threading.Event()
+
+    def answer_late(_: Request) -> Reply:
+        may_answer.wait(60)
+        return Reply(body=["late"])
+
+    service.respond = answer_late
     with source(service) as run:
-        assert run.poll() == []
-        assert run.longest_poll_s < 0.15
+        assert run.poll() == run.poll() == []
+        may_answer.set()
         assert poll_until(run, 1) == ["late"]
     assert len(service.requests) == 1
 
