@@ -24,11 +24,12 @@ from ottla_broker.replica.loss_read_limit import end_at_loss
 from ottla_broker.replication import following, isr_updates, leader_fetcher, offset_search
 from ottla_broker.replication.fetch_plan import FetchPlan
 from ottla_broker.replication.leader_fetcher import LeaderFetcher
-from ottla_controller import active_controller, fenced_writer, isr_changes, replica_controller
+from ottla_controller import active_controller, isr_changes, replica_controller
 from ottla_controller.broker_standing import standings
 from ottla_controller.change_sequence import ChangeSequence
 from ottla_controller.fenced_writer import NO_FENCE, FencedWriter
 from ottla_controller.partition_change import TopicRules
+from ottla_controller.topic_rules import rules_of_topics
 from ottla_core.cluster.etcd import operations as op
 from ottla_core.cluster.etcd.errors import EtcdError
 from ottla_core.cluster.etcd.lease import EtcdLease
@@ -227,7 +228,7 @@ def _without_partition_epochs() -> Iterator[None]:
             return op.exists(key)
         return modified_at(key, mod_revision)
 
-    with rule_replaced(fenced_writer.op, "modified_at", modified_at_any):
+    with rule_replaced(op, "modified_at", modified_at_any):
         yield
 
 
@@ -240,11 +241,8 @@ def _unclean_shutdowns_overlooked(brokers: Any, registrations: Any) -> Any:
     return replace(standings(brokers, registrations), unclean=frozenset())
 
 
-_rules_of_topics = replica_controller.rules_of_topics
-
-
 def _always_unclean(*arguments: Any) -> Callable[[Any], TopicRules]:
-    rules_of = _rules_of_topics(*arguments)
+    rules_of = rules_of_topics(*arguments)
     return lambda topic: replace(rules_of(topic), allows_unclean=True)
 
 
@@ -259,7 +257,7 @@ def _any_fence(key: str, mod_revision: int) -> Any:
 def _old_controllers_write() -> Iterator[None]:
     """Let whoever has been the controller write, whoever is it now, and let it go by a lease that is over."""
     with (
-        rule_replaced(fenced_writer.op, "modified_at", _any_fence),
+        rule_replaced(op, "modified_at", _any_fence),
         rule_replaced(FencedWriter, "_checked", lambda self, _leader: SimpleNamespace(mod_revision=self._fence)),
         rule_replaced(Leadership, "is_current", lambda self: not self._over.is_set()),
     ):

@@ -203,7 +203,7 @@ class FakeEtcd:
 
     def _holds(self, compare: Compare) -> bool:
         found = self._found(RangeRequest(key=compare.key, range_end=compare.range_end))
-        return all(self._holds_for(compare, entry) for entry in found or [None])
+        return all(self._holds_for(compare, entry) for entry in found) if found else self._holds_for(compare, None)
 
     def _holds_for(self, compare: Compare, entry: kv_pb2.KeyValue | None) -> bool:
         if compare.target == Compare.CREATE:

@@ -5,7 +5,7 @@ Each seed has its own mixture, so that some runs are full of one kind of trouble
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from ottla_core.cluster.controller_rpc.controller_api import (
@@ -334,7 +334,7 @@ class Faults(Process):
         handler = getattr(controller, handler_name)
         self._cluster.network.call(self, controller, handler, request, self._told, OPERATOR_TIMEOUT_MS)
 
-    def _told(self, answer: object) -> None:
+    def _told(self, answer: Any) -> None:
         match answer:
             case ([result], int(revision)):
                 self.note("is told {}, revision {}", result.error_code.name, revision)

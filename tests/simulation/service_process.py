@@ -75,7 +75,7 @@ class ServiceProcess(Process):
     def on_start(self) -> None:
         """Run the service."""
         self.feed = None
-        self.loop = VirtualLoop(self)
+        self.loop = VirtualLoop.of(self)
         self.loops.append(self.loop)
         self.spawn(self._serve)
 

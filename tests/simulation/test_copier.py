@@ -218,7 +218,7 @@ async def calm_history(seed: int) -> AsyncIterator[History]:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_two_copiers_of_the_same_partitions_copy_each_record_once_and_in_order(seed: int):
+async def test_two_copiers_of_the_same_partitions_copy_each_record_once_and_in_order(seed: int) -> None:
     async with history(seed, workers=2) as made:
         for number, log in made.written.items():
             expected = [record.value for _, record in sorted(log.expected.items())]
@@ -226,7 +226,7 @@ async def test_two_copiers_of_the_same_partitions_copy_each_record_once_and_in_o
 
 
 @pytest.mark.parametrize("seed", [3, 4])
-async def test_a_copier_of_compacted_partitions_loses_no_record_and_repeats_none(seed: int):
+async def test_a_copier_of_compacted_partitions_loses_no_record_and_repeats_none(seed: int) -> None:
     async with history(seed, workers=1, compacts=True) as made:
         for number, log in made.written.items():
             copied = [record.value for record in made.copied[number].records()]
@@ -235,7 +235,7 @@ async def test_a_copier_of_compacted_partitions_loses_no_record_and_repeats_none
 
 
 @pytest.mark.parametrize("trouble", ["refuses", "dies", "is out of reach"])
-async def test_partitions_that_the_target_does_not_take_hold_up_no_others(trouble: str):
+async def test_partitions_that_the_target_does_not_take_hold_up_no_others(trouble: str) -> None:
     async with calm_history(8) as made:
         made.target.leaders = {number: 1 if number == 0 else 2 for number in PARTITIONS}
         made.write(5)
@@ -258,7 +258,7 @@ async def test_partitions_that_the_target_does_not_take_hold_up_no_others(troubl
             assert [record.value for record in made.copied[number].records()] == expected
 
 
-async def test_a_copier_that_takes_over_what_retention_has_emptied_knows_that_it_is_at_the_end():
+async def test_a_copier_that_takes_over_what_retention_has_emptied_knows_that_it_is_at_the_end() -> None:
     async with calm_history(5) as made:
         unsaved = replace(SETTINGS, save_interval_s=1000)
         made.write(5)
@@ -271,7 +271,7 @@ async def test_a_copier_that_takes_over_what_retention_has_emptied_knows_that_it
         await eventually_async(lambda: not made.behind(), "nothing is left", within_s=COPIED_DEADLINE_S)
 
 
-async def test_what_was_sent_behind_gaps_is_sent_again_though_the_partition_has_given_way():
+async def test_what_was_sent_behind_gaps_is_sent_again_though_the_partition_has_given_way() -> None:
     """The source may have removed it since, and have something else for the same sequences."""
     async with calm_history(9) as made:
         made.target.leaders = dict.fromkeys(PARTITIONS, 1)
@@ -299,7 +299,7 @@ async def test_what_was_sent_behind_gaps_is_sent_again_though_the_partition_has_
             assert not {record.value for offset, record in log.expected.items()} - set(copied)
 
 
-async def test_what_is_taken_over_from_a_transaction_waits_without_memory():
+async def test_what_is_taken_over_from_a_transaction_waits_without_memory() -> None:
     async with calm_history(1) as made:
         worker = Worker(made)
         made.workers = [worker]
@@ -316,12 +316,13 @@ async def test_what_is_taken_over_from_a_transaction_waits_without_memory():
         answer = PartitionAnswer(TOPIC, 0, ErrorCode.none, log.end, log.end, 0, (), memoryview(b""), None)
         copier.on_fetched(work, answer, log.fetch(0, 100)[0])
         assert copier.buffered_bytes > 0
+        assert work.copy is not None
         work.copy.look("its transaction was aborted")
         copier.begin_anew(work, "its transaction was aborted", is_taken=False)
         assert copier.buffered_bytes == 0
 
 
-async def test_nothing_is_fetched_beyond_a_share_of_the_memory_that_became_smaller():
+async def test_nothing_is_fetched_beyond_a_share_of_the_memory_that_became_smaller() -> None:
     async with calm_history(1) as made:
         worker = Worker(made)
         made.workers = [worker]
@@ -339,7 +340,7 @@ async def test_nothing_is_fetched_beyond_a_share_of_the_memory_that_became_small
 
 
 @pytest.mark.parametrize("seed", [5, 6, 7])
-async def test_a_copier_that_retention_overtakes_again_and_again_goes_on(seed: int):
+async def test_a_copier_that_retention_overtakes_again_and_again_goes_on(seed: int) -> None:
     async with history(seed, workers=1, forgets=True) as made:
         for number, log in made.written.items():
             copied = [record.value for record in made.copied[number].records()]

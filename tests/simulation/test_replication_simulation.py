@@ -196,7 +196,7 @@ def test_a_timer_is_due_when_the_clock_of_its_process_says_so() -> None:
     schedule = Schedule(1)
     process = Process("any", schedule)
     process.start()
-    loop = VirtualLoop(process)
+    loop = VirtualLoop.of(process)
     early_s: list[float] = []
 
     def happen(due_s: float) -> None:

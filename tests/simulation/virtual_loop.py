@@ -11,10 +11,12 @@ from asyncio import events
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
-from typing import Any
+from typing import Any, Self, TypeVarTuple
 
 from tests.simulation.process import Process
 from tests.simulation.schedule import Event, NeverEnding
+
+Args = TypeVarTuple("Args")
 
 CANCELLATIONS_MAX = 10
 CALLBACKS_AT_ONCE_MAX = 100_000
@@ -47,17 +49,18 @@ class _Timer(_Callback):
         event: that of the schedule; None in a life that is over.
     """
 
-    __slots__ = ("_when", "event")
+    __slots__ = ("_process", "_when", "event")
 
     def __init__(
         self,
         when: float,
         callback: Callable[..., Any],
         args: Any,
-        loop: asyncio.AbstractEventLoop,
+        loop: "VirtualLoop",
         context: Context | None,
     ) -> None:
         super().__init__(callback, args, loop, context)
+        self._process = loop.process
         self._when = when
         self.event: Event | None = None
 
@@ -69,7 +72,7 @@ class _Timer(_Callback):
         """Have it not happen."""
         super().cancel()
         if self.event is not None:
-            self._loop.process.schedule.drop(self.event)
+            self._process.schedule.drop(self.event)
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
@@ -84,10 +87,15 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.process = process
         self.worked_s = 0.0
         self._life = process.life
-        self._ready: deque[events.Handle] = deque()
+        self._ready: deque[_Callback] = deque()
         self._tasks: list[asyncio.Task[Any]] = []
         self._is_entered = False
         self._is_abandoned = False
+
+    @classmethod
+    def of(cls, process: Process) -> Self:
+        """Return the loop of a process's present life; it does not have the methods that nothing here calls."""
+        return cls(process)
 
     def get_debug(self) -> bool:
         """Return False."""
@@ -105,7 +113,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Return what the process's clock shows, in seconds."""
         return self.process.monotonic_s()
 
-    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> events.Handle:
+    def call_soon(
+        self, callback: Callable[[*Args], object], *args: *Args, context: Context | None = None
+    ) -> events.Handle:
         """Have something happen at once, behind what is due already."""
         handle = _Callback(callback, args, self, context)
         if not self._is_entered and not self._ready:
@@ -128,7 +138,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self._run(ready.popleft())
 
     def call_later(
-        self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+        self,
+        delay: float,
+        callback: Callable[[*Args], object],
+        *args: *Args,
+        context: Context | None = None,
     ) -> events.TimerHandle:
         """Have something happen later; `delay` in seconds."""
         timer = _Timer(self.time() + delay, callback, args, self, context)
@@ -142,12 +156,16 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return self.process.after(delay_ms, action, *arguments)
 
     def call_at(
-        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+        self,
+        when: float,
+        callback: Callable[[*Args], object],
+        *args: *Args,
+        context: Context | None = None,
     ) -> events.TimerHandle:
         """Have something happen at a time of this loop."""
         return self.call_later(when - self.time(), callback, *args, context=context)
 
-    def _run(self, handle: events.Handle) -> None:
+    def _run(self, handle: _Callback) -> None:
         """Do what is due. What fails in a life that is over, or that is being cleared up after, is passed over."""
         if handle._cancelled:
             return

@@ -14,6 +14,7 @@ from ottla_broker.log.partition import log_transactions
 from ottla_broker.log.partition.log_transactions import LogTransactions
 from ottla_broker.log.producers.open_transactions import OpenTransactions
 from ottla_broker.log.producers.producer_state import ProducerStates
+from ottla_broker.log.producers.transaction_checks import check_marker
 from ottla_broker.log.producers.verification import VerificationGuard, Verifications
 from ottla_broker.transactions.produce_verification import ProduceVerification, VerificationResult
 from ottla_core.topic_partition import TopicPartition
@@ -67,11 +68,8 @@ def _any_marker(_producers: ProducerStates, _marker: TransactionMarker, _transac
     """See nothing."""
 
 
-_check_marker = log_transactions.check_marker
-
-
 def _any_coordinator(producers: ProducerStates, marker: TransactionMarker, transaction_version: int) -> None:
-    _check_marker(producers, replace(marker, coordinator_epoch=2**31 - 1), transaction_version)
+    check_marker(producers, replace(marker, coordinator_epoch=2**31 - 1), transaction_version)
 
 
 def _nothing_is_unstable(_self: OpenTransactions, _high_watermark: int) -> int | None:

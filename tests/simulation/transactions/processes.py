@@ -139,7 +139,7 @@ class ShellProcess(Process):
     def on_start(self) -> None:
         """Begin a life."""
         self.feed = Feed(self.control.state)
-        self.loop = VirtualLoop(self)
+        self.loop = VirtualLoop.of(self)
         self.loops.append(self.loop)
         self.loop.run(self.begin)
 

@@ -150,6 +150,11 @@ class TransactionTrial:
         """Brokers and coordinators."""
         return [*self.brokers.values(), *self.coordinators]
 
+    @property
+    def everyone(self) -> list[ShellProcess | Writer]:
+        """Every process that has event loops."""
+        return [*self.servers, *self.writers]
+
     def run(self) -> Outcome:
         """Let it all happen.
 
@@ -157,7 +162,7 @@ class TransactionTrial:
             TransactionsViolated: a rule was broken.
         """
         self.control.watch(self.servers)
-        for process in (*self.servers, *self.writers):
+        for process in self.everyone:
             process.start()
         self.schedule.after(TROUBLE_FROM_MS, self.network.make_trouble)
         self.schedule.after(TROUBLE_FROM_MS, self._next_fault)
@@ -168,7 +173,7 @@ class TransactionTrial:
             self.schedule.run_until(END_MS, self._check_failures)
             self._check_at_last()
         finally:
-            for process in (*self.servers, *self.writers):
+            for process in self.everyone:
                 if process.is_running:
                     process.kill()
                 for loop in process.loops:
@@ -219,7 +224,7 @@ class TransactionTrial:
             process.resume()
 
     def _cut(self) -> None:
-        source, target = self.schedule.random.sample([each.name for each in (*self.servers, *self.writers)], 2)
+        source, target = self.schedule.random.sample([each.name for each in self.everyone], 2)
         both = self.schedule.chance(0.6)
         for here, there in ((source, target), (target, source))[: 1 + both]:
             self.schedule.note("network", "{} does not reach {}", here, there)
@@ -241,7 +246,7 @@ class TransactionTrial:
     def _mend(self) -> None:
         self.schedule.note("trial", "everything is mended")
         self.network.heal()
-        for process in (*self.servers, *self.writers):
+        for process in self.everyone:
             if not process.is_running:
                 process.start()
             elif process.is_paused:

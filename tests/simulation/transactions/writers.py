@@ -11,7 +11,7 @@ repeat these two; it takes its id anew, which shuts out what is late.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -138,7 +138,7 @@ class Writer(Process):
 
     def on_start(self) -> None:
         """Live."""
-        self.loop = VirtualLoop(self)
+        self.loop = VirtualLoop.of(self)
         self.loops.append(self.loop)
         self.loop.run(self.loop.create_task, self._live())
 
@@ -345,9 +345,8 @@ class Writer(Process):
         return None if answer is None else decode_response(answer, response_type_of(message))[1]
 
 
-def _worst(codes: Any) -> ErrorCode:
+def _worst(codes: Iterable[ErrorCode]) -> ErrorCode:
     """Return the first error that is final, or that passes, or none."""
-    found = list(codes)
-    final = [each for each in found if each is not ErrorCode.none and each not in RETRIABLE]
-    passing = [each for each in found if each is not ErrorCode.none]
-    return (final or passing or [ErrorCode.none])[0]
+    failed = [each for each in codes if each is not ErrorCode.none]
+    passing = failed[0] if failed else ErrorCode.none
+    return next((each for each in failed if each not in RETRIABLE), passing)
