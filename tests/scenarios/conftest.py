@@ -1,18 +1,23 @@
 """What the cluster scenarios share: a real etcd, a client of it, and controllers and members that are ended."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
+from kio.schema.errors import ErrorCode
 
-from ottla_core.cluster.controller_rpc.controller_client import ControllerClient
-from ottla_core.cluster.etcd.client import EtcdClient
+from ottla_core.cluster.controller_rpc.controller_api import CreatedTopic, NewTopic
+from ottla_core.cluster.controller_rpc.controller_client import DEFAULT_TIMEOUT_S, ControllerClient
+from ottla_core.cluster.etcd.client import EtcdClient, TransactionResult
+from ottla_core.cluster.etcd.errors import WriteOutcomeUnknown
 from ottla_core.cluster.membership.membership import Membership
 from ottla_core.cluster.state.features import SUPPORTED
 from ottla_core.cluster.state.model import NO_EPOCH, Member, Role
 from ottla_core.cluster.view.feed import ClusterStateFeed
+from ottla_proto.gen.etcd.rpc_pb2 import Compare, RequestOp
 from tests.support.clusters.controller_process import ControllerProcess
 from tests.support.clusters.etcd_process import EtcdProcess
 from tests.support.servers.faulty_proxy import FaultyProxy
@@ -24,6 +29,9 @@ SHORT_TTL_MS = 1000
 LONG_TTL_MS = 30_000
 """A lease that is not lost, however busy the machine is."""
 
+WRITTEN_WITHIN_S = 30.0
+SEEN_WITHIN_S = 10.0
+
 
 @pytest.fixture
 def etcd_process(tmp_path: Path) -> Iterator[EtcdProcess]:
@@ -33,9 +41,25 @@ def etcd_process(tmp_path: Path) -> Iterator[EtcdProcess]:
     process.stop()
 
 
+class PersistentEtcdClient(EtcdClient):
+    """Writes what has no condition again where etcd has not answered in time: a machine may stand still that long."""
+
+    async def transaction(
+        self, compares: Sequence[Compare], success: Sequence[RequestOp], failure: Sequence[RequestOp] = ()
+    ) -> TransactionResult:
+        """Run `success` if all compares hold, else `failure`; again and again without compares."""
+        deadline_s = time.monotonic() + WRITTEN_WITHIN_S
+        while True:
+            try:
+                return await super().transaction(compares, success, failure)
+            except WriteOutcomeUnknown:
+                if compares or time.monotonic() > deadline_s:
+                    raise
+
+
 @pytest.fixture
 async def etcd(etcd_process: EtcdProcess) -> AsyncIterator[EtcdClient]:
-    client = EtcdClient([etcd_process.endpoint])
+    client = PersistentEtcdClient([etcd_process.endpoint])
     yield client
     await client.close()
 
@@ -92,9 +116,24 @@ def controller(tmp_path: Path, etcd_process: EtcdProcess) -> Iterator[MakeContro
         process.child.kill()
 
 
+class PersistentControllerClient(ControllerClient):
+    """Asks again for topics that the controller has no brokers for: it may not have seen yet who has registered."""
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False, timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> list[CreatedTopic]:
+        """Create topics; one result per topic, in order."""
+        deadline_s = time.monotonic() + SEEN_WITHIN_S
+        while True:
+            created = await super().create_topics(topics, validate_only=validate_only, timeout_s=timeout_s)
+            lacking = all(each.error_code is ErrorCode.invalid_replication_factor for each in created)
+            if not lacking or time.monotonic() > deadline_s:
+                return created
+
+
 @pytest.fixture
 async def client(feed: ClusterStateFeed) -> AsyncIterator[ControllerClient]:
-    client = ControllerClient(feed)
+    client = PersistentControllerClient(feed)
     yield client
     await client.close()
 

