@@ -21,10 +21,11 @@ Listener = Callable[[ClusterState, ClusterState], None]
 
 
 class StatedFeed:
-    """Stands for the watch on etcd: the test says what the state is."""
+    """Stands for the watch on etcd: the test says what the state is, and whether etcd confirms it."""
 
-    def __init__(self, state: ClusterState) -> None:
+    def __init__(self, state: ClusterState, *, fresh: bool = True) -> None:
         self.state = state
+        self._fresh = fresh
         self._listeners: list[Listener] = []
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
@@ -35,6 +36,9 @@ class StatedFeed:
                 self._listeners.remove(listener)
 
         return unsubscribe
+
+    def is_fresh(self) -> bool:
+        return self._fresh
 
     def publish(self, **changes: Any) -> None:
         former = self.state

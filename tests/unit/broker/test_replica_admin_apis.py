@@ -239,6 +239,14 @@ async def test_without_a_leading_controller_clients_are_told_to_ask_again() -> N
     assert response.topics[0].partitions[0].error_code is ErrorCode.leader_not_available
 
 
+async def test_while_etcd_does_not_confirm_the_state_nobody_is_said_to_lead() -> None:
+    response = await ask(broker_of(StatedFeed(STATE, fresh=False)), quorum_request())
+    (partition,) = response.topics[0].partitions
+    assert (partition.error_code, partition.leader_id) == (ErrorCode.request_timed_out, -1)
+    assert "etcd does not confirm" in partition.error_message
+    assert (response.error_code, partition.current_voters) == (ErrorCode.none, ())
+
+
 async def test_a_leader_that_has_just_gone_is_a_voter_still() -> None:
     state = replace(STATE, controllers={1: controller(1)})
     response = await ask(broker_of(StatedFeed(state)), quorum_request())

@@ -33,6 +33,7 @@ from ottla_operations.cluster.cluster_view import (
     Move,
     Outcomes,
     PartitionView,
+    QuorumView,
     Refusal,
     ReplicaOnDisk,
     Replicas,
@@ -100,36 +101,45 @@ class ClusterAdmin:
                 return leader, tuple(sorted(voter.replica_id for voter in each.current_voters))
         return None, ()
 
-    def time_of(self, broker: BrokerView) -> int | None:
-        """Return the time by a broker's clock, in milliseconds since 1970, with which it dates this answer.
+    def quorum_as_told_by(self, broker: BrokerView) -> QuorumView:
+        """Return what a broker tells of the controllers, and its own time.
 
-        None if no controller leads, as then the answer has no date. (A broker of Kafka passes the question on: there
-        it is the leading controller's time.)
+        A broker of Kafka passes the question on: there it is the leading controller's time, and a broker that does
+        not reach that one refuses the question as a whole.
 
         Raises:
-            OperationError: it does not answer, or does not know the question.
+            OperationError: it does not answer, does not know the question, or refuses it.
         """
         try:
             response = self._connections.ask_broker(broker, _describe_quorum_request())
         except Unreachable as error:
             raise OperationError(f"broker {broker.id} does not answer: {error}") from None
+        partitions = _partitions_in(response)
         dates = [
             voter.last_caught_up_timestamp
-            for topic in response.topics
-            for partition in topic.partitions
+            for partition in partitions
             for voter in partition.current_voters
             if voter.replica_id == partition.leader_id
         ]
-        return dates[0] if dates and dates[0] >= 0 else None
+        return QuorumView(
+            time_ms=dates[0] if dates and dates[0] >= 0 else None,
+            is_out_of_date=any(each.error_code == ErrorCode.request_timed_out for each in partitions),
+        )
 
     def is_controlled(self) -> bool | None:
-        """Return whether a controller leads, as a broker knows; None if the cluster does not tell."""
+        """Return whether a controller leads, as a broker knows; None if it does not, or the cluster does not tell.
+
+        Raises:
+            OperationError: the question is refused.
+        """
         try:
             response = self.ask(_describe_quorum_request())
         except UnsupportedApi:
             return None
-        codes = [partition.error_code for topic in response.topics for partition in topic.partitions]
-        return ErrorCode.leader_not_available not in codes if codes else None
+        codes = {partition.error_code for partition in _partitions_in(response)}
+        if ErrorCode.leader_not_available in codes:
+            return False
+        return True if codes == {ErrorCode.none} else None
 
     def coordinates_groups(self) -> bool | None:
         """Return whether a consumer group would find a coordinator; None if the cluster is too old to be asked so.
@@ -436,6 +446,18 @@ def _describe_quorum_request() -> Any:
     partition = describe_quorum_v2.PartitionData(partition_index=i32(0))
     topic = describe_quorum_v2.TopicData(topic_name=TopicName(METADATA_TOPIC), partitions=(partition,))
     return describe_quorum_v2.DescribeQuorumRequest(topics=(topic,))
+
+
+def _partitions_in(response: Any) -> list[Any]:
+    """Return the partitions in an answer to DescribeQuorum.
+
+    Raises:
+        OperationError: it is refused as a whole.
+    """
+    if response.error_code != ErrorCode.none:
+        reason = describe_code(response.error_code, response.error_message)
+        raise OperationError(f"who leads the controllers is not told: {reason}")
+    return [partition for topic in response.topics for partition in topic.partitions]
 
 
 def _refusal(outcome: Any) -> Refusal | None:

@@ -26,6 +26,19 @@ class BrokerView:
 
 
 @dataclass(frozen=True, slots=True)
+class QuorumView:
+    """What a broker tells of the controllers.
+
+    Attributes:
+        time_ms: by which clock it dates this, since 1970; None if nobody leads, or it does not know.
+        is_out_of_date: whether it says that it cannot know, as it does not hear what is decided in the cluster.
+    """
+
+    time_ms: int | None
+    is_out_of_date: bool
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionView:
     """A partition.
 

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from http.client import HTTPException
 
 from ottla_operations.cluster.cluster_admin import ClusterAdmin
-from ottla_operations.cluster.cluster_view import BrokerView
+from ottla_operations.cluster.cluster_view import BrokerView, QuorumView
 from ottla_operations.doctor.findings import Clock
-from ottla_operations.errors import OperationError
 from ottla_operations.local_clusters.cluster_report import ProcessReport
 
 TIMEOUT_S = 3.0
@@ -22,14 +21,17 @@ HALF_SECOND_S = 0.5
 """By how much a date in whole seconds may be wrong, on either side of its middle."""
 
 
-def clock_of_broker(admin: ClusterAdmin, broker: BrokerView) -> Clock | None:
-    """Return how a broker's clock differs from this machine's; None if it does not tell."""
+def quorum_and_clock(admin: ClusterAdmin, broker: BrokerView) -> tuple[QuorumView, Clock | None]:
+    """Return what a broker tells of the controllers, and how its clock differs from this machine's, if it tells.
+
+    Raises:
+        OperationError: it does not answer, does not know the question, or refuses it.
+    """
     before_s = time.time()
-    try:
-        told_ms = admin.time_of(broker)
-    except OperationError:
-        return None
-    return None if told_ms is None else _difference(f"broker {broker.id}", told_ms / 1000, before_s, time.time())
+    told = admin.quorum_as_told_by(broker)
+    if told.time_ms is None:
+        return told, None
+    return told, _difference(f"broker {broker.id}", told.time_ms / 1000, before_s, time.time())
 
 
 def clock_of_process(process: ProcessReport) -> Clock | None:

@@ -106,6 +106,7 @@ class Facts:
             that has ended.
         has_controller: whether a controller leads; None if nobody told.
         has_coordinators: whether consumer groups have a coordinator; None if nobody told, or there are no groups yet.
+        out_of_date: of each broker that tells, whether it does not hear what is decided in the cluster.
         failed_directories: log directories that brokers cannot use.
         groups: the places of consumer groups that are behind the ends of logs.
         links: what partitions of links are doing.
@@ -126,6 +127,7 @@ class Facts:
     days_left: Mapping[str, int] = field(default_factory=dict)
     has_controller: bool | None = None
     has_coordinators: bool | None = None
+    out_of_date: Mapping[int, bool] = field(default_factory=dict)
     failed_directories: Mapping[int, Sequence[str]] = field(default_factory=dict)
     groups: Sequence[GroupPlace] = ()
     links: Sequence[LinkPlace] = ()

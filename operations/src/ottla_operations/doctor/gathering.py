@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from ottla_core.topic_partition import TopicPartition
 from ottla_operations.cluster.broker_connections import UnsupportedApi
 from ottla_operations.cluster.cluster_admin import ClusterAdmin
-from ottla_operations.cluster.cluster_view import BrokerView, ClusterView, LogDirectoryView, Move
-from ottla_operations.doctor.clocks import clock_of_broker, clocks_of
+from ottla_operations.cluster.cluster_view import BrokerView, ClusterView, LogDirectoryView, Move, QuorumView
+from ottla_operations.doctor.clocks import clocks_of, quorum_and_clock
 from ottla_operations.doctor.etcd_members import EtcdMember, ask_member
 from ottla_operations.doctor.findings import Clock, Facts
 from ottla_operations.doctor.following import groups_behind, linked_places
@@ -96,14 +96,15 @@ def of_brokers(
         ("links", "links", lambda: linked_places(bootstrap, config)),
         ("hanging", "transactions", lambda: _hanging(view, bootstrap, config)),
         ("levels", "levels of features", lambda: _levels(bootstrap, config)),
-        ("deciders", "controllers and coordinators", lambda: _deciders(view, bootstrap, config)),
-        ("clocks", "", lambda: _broker_clocks(view, bootstrap, config)),
+        ("has_controller", "the controllers", lambda: _has_controller(bootstrap, config)),
+        ("has_coordinators", "the group coordinators", lambda: _has_coordinators(view, bootstrap, config)),
+        ("quorums", "", lambda: _quorums(view, bootstrap, config)),
     ]
     answers = all_answers(asked, silent)
     directories: dict[int, list[LogDirectoryView]] = answers["directories"] or {}
     settings, moves = answers["copies"] or ({}, {})
     levels, supported = answers["levels"] or ({}, {})
-    has_controller, has_coordinators = answers["deciders"] or (None, None)
+    quorums: dict[int, tuple[QuorumView, Clock | None]] = answers["quorums"] or {}
     failed = {broker: [each.path for each in those if each.has_failed] for broker, those in directories.items()}
     return replace(
         facts,
@@ -118,9 +119,10 @@ def of_brokers(
         hanging=answers["hanging"] or [],
         levels=levels,
         supported_levels=supported,
-        clocks=[*facts.clocks, *(answers["clocks"] or [])],
-        has_controller=has_controller,
-        has_coordinators=has_coordinators,
+        clocks=[*facts.clocks, *(clock for _, clock in quorums.values() if clock is not None)],
+        has_controller=answers["has_controller"],
+        has_coordinators=answers["has_coordinators"],
+        out_of_date={broker: told.is_out_of_date for broker, (told, _) in quorums.items()},
     )
 
 
@@ -194,28 +196,34 @@ def _hanging(view: ClusterView, bootstrap: str, config: Mapping[str, Any]) -> li
             return []
 
 
-def _deciders(view: ClusterView, bootstrap: str, config: Mapping[str, Any]) -> tuple[bool | None, bool | None]:
-    """Return whether a controller leads, and whether groups have coordinators, where there have ever been groups."""
+def _has_controller(bootstrap: str, config: Mapping[str, Any]) -> bool | None:
     with ClusterAdmin(bootstrap, config) as admin:
-        leads = admin.is_controlled()
-        return leads, admin.coordinates_groups() if GROUPS_TOPIC in view.topics else None
+        return admin.is_controlled()
 
 
-def _broker_clocks(view: ClusterView, bootstrap: str, config: Mapping[str, Any]) -> list[Clock]:
-    """Return the clocks of the brokers that tell."""
-    found: list[Clock] = []
+def _has_coordinators(view: ClusterView, bootstrap: str, config: Mapping[str, Any]) -> bool | None:
+    """Return whether groups have coordinators, where there have ever been groups."""
+    if GROUPS_TOPIC not in view.topics:
+        return None
+    with ClusterAdmin(bootstrap, config) as admin:
+        return admin.coordinates_groups()
+
+
+def _quorums(
+    view: ClusterView, bootstrap: str, config: Mapping[str, Any]
+) -> dict[int, tuple[QuorumView, Clock | None]]:
+    """Return what each broker tells of the controllers, and its clock; without those that do not tell."""
+    found: dict[int, tuple[QuorumView, Clock | None]] = {}
 
     def ask(broker: BrokerView) -> None:
         with ClusterAdmin(bootstrap, config) as admin:
-            clock = clock_of_broker(admin, broker)
-        if clock is not None:
-            found.append(clock)
+            found[broker.id] = quorum_and_clock(admin, broker)
 
     def asked_in_time(broker: BrokerView) -> None:
         within_deadline(lambda: ask(broker), "", [], within_s=WITHIN_S - ROOM_FOR_OTHERS_S)
 
     in_parallel([partial(asked_in_time, each) for each in view.brokers.values()])
-    return list(found)
+    return dict(found)
 
 
 def _etcd_members(urls: str) -> list[EtcdMember]:

@@ -15,7 +15,7 @@ SKEW_MAX_S = 5.0
 
 def foundations(facts: Facts) -> list[Finding]:
     """Return what is wrong below brokers and clients."""
-    return [*_etcd(facts), *_deciders(facts), *_clocks(facts), *_certificates(facts)]
+    return [*_etcd(facts), *_state(facts), *_deciders(facts), *_clocks(facts), *_certificates(facts)]
 
 
 def is_etcd_full(facts: Facts) -> bool:
@@ -55,9 +55,14 @@ def _etcd(facts: Facts) -> Iterator[Finding]:
 
 
 def _is_own(facts: Facts) -> bool:
-    """Return whether this etcd is the one that a local cluster runs itself."""
+    """Return whether this etcd is the one that a local cluster runs itself, asked at any of its addresses."""
     local = facts.local
-    return local is not None and local.embedded_etcd and all(each.url in local.etcd for each in facts.etcd)
+    if local is None or not local.embedded_etcd:
+        return False
+    pages = [
+        each.metrics.removesuffix("/metrics") for each in local.processes if each.role == "etcd" and each.metrics
+    ]
+    return all(each.url in (*local.etcd, *pages) for each in facts.etcd)
 
 
 def _old_etcd(members: list[EtcdMember]) -> Iterator[Finding]:
@@ -72,10 +77,42 @@ def _old_etcd(members: list[EtcdMember]) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def _state(facts: Facts) -> Iterator[Finding]:
+    """Tell which brokers do not hear from etcd, as they say themselves, unless etcd has been found to be away."""
+    late = sorted(broker for broker, is_out_of_date in facts.out_of_date.items() if is_out_of_date)
+    if not late or _is_etcd_away(facts):
+        return
+    endpoints = f"--endpoints={_urls(facts.etcd)} " if facts.etcd else ""
+    remedy = f"etcdctl {endpoints}endpoint health"
+    if len(late) == len(facts.out_of_date):
+        yield Finding(
+            Harm.UNAVAILABLE, "state-out-of-date", "the cluster's state",
+            "no broker hears from etcd: no leader is replaced, nothing is made or changed, and groups are not looked"
+            " after, until etcd answers again. Look at its members; `--etcd` has their say shown here",
+            remedy,
+        )  # fmt: skip
+        return
+    yield Finding(
+        Harm.AT_RISK, "state-out-of-date", f"broker {', '.join(map(str, late))}",
+        "it does not hear from etcd, as others do: it learns of no new leaders, topics or rights. See its log, and"
+        " whether its machine reaches etcd",
+        remedy,
+    )  # fmt: skip
+
+
+def _is_etcd_away(facts: Facts) -> bool:
+    """Return whether most of etcd's members are known to be away, which is told by them."""
+    members = [each.problem is None and each.has_leader for each in facts.etcd]
+    processes = (
+        [each.state == "ready" for each in facts.local.processes if each.role == "etcd"] if facts.local else []
+    )
+    return any(2 * sum(each) <= len(each) for each in (members, processes) if each)
+
+
 def _deciders(facts: Facts) -> Iterator[Finding]:
     """Tell where nobody leads the controllers, or looks after groups, and no process of this cluster explains it."""
     roles_told = {each.role for each in facts.local.processes if each.state != "ready"} if facts.local else set()
-    if is_etcd_full(facts) or "etcd" in roles_told:
+    if is_etcd_full(facts) or "etcd" in roles_told or (facts.out_of_date and all(facts.out_of_date.values())):
         return
     if facts.has_controller is False and "controller" not in roles_told:
         yield Finding(

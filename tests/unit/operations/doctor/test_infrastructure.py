@@ -25,9 +25,9 @@ def told(facts: Facts) -> list[tuple[str, Harm]]:
     return [(each.rule, each.harm) for each in foundations(facts)]
 
 
-def local(*states: tuple[str, str]) -> ClusterReport:
+def local(*states: tuple[str, str], metrics: str | None = None) -> ClusterReport:
     processes = tuple(
-        ProcessReport(role, 1, 1, "1", "127.0.0.1:1", 1, None, None, "log", state)  # type: ignore[arg-type]
+        ProcessReport(role, 1, 1, "1", "127.0.0.1:1", 1, None, metrics, "log", state)  # type: ignore[arg-type]
         for role, state in states
     )
     return ClusterReport("127.0.0.1:9092", "/d", "running", (URLS[0],), True, 1, 1, 9092, 1, "1", "log", processes)
@@ -87,11 +87,53 @@ def test_an_old_etcd_is_advice_unless_a_local_cluster_runs_it_itself() -> None:
     assert told(Facts(etcd=[old], local=local(("etcd", "ready")))) == []
 
 
+def test_etcd_that_a_local_cluster_runs_itself_is_told_by_its_process_wherever_it_was_asked() -> None:
+    away = EtcdMember(url="http://127.0.0.1:9379", problem="timed out")
+
+    assert told(Facts(etcd=[away], local=local(("etcd", "not ready")))) == [("etcd-away", Harm.UNAVAILABLE)]
+    secured = local(("etcd", "not ready"), metrics="http://127.0.0.1:9379/metrics")
+    assert told(Facts(etcd=[away], local=secured)) == []
+
+
 def test_no_controller_and_no_coordinator_are_told_unless_a_process_explains_it() -> None:
     assert told(Facts(has_controller=False, has_coordinators=False)) == [("no-controller", Harm.UNAVAILABLE)]
     assert told(Facts(has_controller=True, has_coordinators=False)) == [("no-coordinator", Harm.UNAVAILABLE)]
     assert told(Facts(has_controller=False, local=local(("controller", "not ready")))) == []
     assert told(Facts(has_controller=None, has_coordinators=None)) == []
+
+
+def test_brokers_none_of_which_hears_from_etcd_are_told_as_one_whatever_they_say_of_the_others() -> None:
+    found = only(Facts(out_of_date={1: True, 2: True}, has_controller=False, has_coordinators=False))
+
+    assert (found.rule, found.where, found.harm) == ("state-out-of-date", "the cluster's state", Harm.UNAVAILABLE)
+    assert found.remedy == "etcdctl endpoint health"
+
+
+def test_a_broker_that_alone_does_not_hear_from_etcd_is_named() -> None:
+    found = only(Facts(out_of_date={1: False, 2: True, 3: False}, has_controller=True, etcd=[member()]))
+
+    assert (found.rule, found.where, found.harm) == ("state-out-of-date", "broker 2", Harm.AT_RISK)
+    assert found.remedy == "etcdctl --endpoints=http://a:2379 endpoint health"
+
+
+def test_brokers_that_hear_from_etcd_are_nothing() -> None:
+    assert told(Facts(out_of_date={1: False, 2: False}, has_controller=True)) == []
+
+
+def test_etcd_that_is_seen_to_be_away_explains_what_brokers_do_not_hear() -> None:
+    away = [EtcdMember(url=URLS[0], problem="refused"), EtcdMember(url=URLS[1], problem="refused"), member(URLS[2])]
+
+    assert told(Facts(out_of_date={1: True}, etcd=away)) == [("etcd-away", Harm.UNAVAILABLE)]
+    assert told(Facts(out_of_date={1: True}, local=local(("etcd", "not ready")))) == []
+
+
+def test_a_single_member_of_etcd_that_is_away_does_not_explain_it() -> None:
+    one_away = [EtcdMember(url=URLS[0], problem="refused"), member(URLS[1]), member(URLS[2])]
+    processes = local(("etcd", "not ready"), ("etcd", "ready"), ("etcd", "ready"))
+
+    seen = [("etcd-away", Harm.AT_RISK), ("state-out-of-date", Harm.UNAVAILABLE)]
+    assert told(Facts(out_of_date={1: True}, etcd=one_away)) == seen
+    assert told(Facts(out_of_date={1: True}, local=processes)) == [("state-out-of-date", Harm.UNAVAILABLE)]
 
 
 def test_a_clock_that_differs_from_most_is_told_with_the_side() -> None:

@@ -4,6 +4,11 @@ Ottla's controllers keep no log of their own; the cluster's metadata is in etcd,
 to an offset. So every registered controller is shown as a voter that is at the revision this broker has seen, and the
 leading one as the leader of `__cluster_metadata`. Brokers are not shown as observers: they may have the ids of
 controllers, and Kafka's tools tell nodes apart by id.
+
+A broker of Kafka passes the question on to the leading controller, and answers REQUEST_TIMED_OUT where it reaches
+none (`ForwardingManager`). Here a broker answers so of the partition while etcd does not confirm what it knows: who
+leads may be another one by now, or nobody. Each broker answers for itself, so whoever asks all of them hears which
+are cut off.
 """
 
 from collections.abc import Iterable
@@ -31,16 +36,20 @@ METADATA_PARTITION = 0
 CONTROLLER_LISTENER = "RPC"
 UNKNOWN = i64(-1)
 INT32_MAX = 2**31 - 1
+STALE = "etcd does not confirm what this broker knows of the cluster, so it cannot tell who leads the controllers."
 
 
 def handle(broker: Broker, request: Request) -> Parts:
-    """Answer from the cluster state, about the metadata partition only."""
+    """Answer from the cluster state, about the metadata partition only, while that state is up to date."""
     state = broker.state
     now_ms = broker.clock.time_ms()
     topics = tuple(
         TopicData(
             topic_name=TopicName(topic.topic_name),
-            partitions=tuple(_describe(topic.topic_name, partition, state, now_ms) for partition in topic.partitions),
+            partitions=tuple(
+                _describe(topic.topic_name, partition, state, now_ms, is_fresh=broker.feed.is_fresh())
+                for partition in topic.partitions
+            ),
         )
         for topic in request.newest().topics
     )
@@ -54,11 +63,13 @@ def handle(broker: Broker, request: Request) -> Parts:
     )
 
 
-def _describe(topic: str, partition: Any, state: ClusterState, now_ms: int) -> PartitionData:
+def _describe(topic: str, partition: Any, state: ClusterState, now_ms: int, *, is_fresh: bool) -> PartitionData:
     index = partition.partition_index
     leader = state.controller
     if topic != METADATA_TOPIC or index != METADATA_PARTITION:
         return _refusal(index, ErrorCode.unknown_topic_or_partition, f"Only {METADATA_TOPIC}-0 has a quorum.")
+    if not is_fresh:
+        return _refusal(index, ErrorCode.request_timed_out, STALE)
     if leader is None:
         return _refusal(index, ErrorCode.leader_not_available, "No controller leads at present.")
     revision = i64(state.revision)
