@@ -11,7 +11,7 @@ from ottla.confirmation import Yes, ask_at_terminal
 from ottla.groups.asking import committed_offsets, describe_group, list_groups
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json, admin_client
 from ottla.output import note, print_json, print_table
-from ottla_operations.groups.coordinator_answers import TIMEOUT_MAX_S, CoordinatorAnswers
+from ottla_operations.groups.coordinator_answers import CoordinatorAnswers
 from ottla_operations.groups.inspection import (
     Group,
     Member,
@@ -22,6 +22,7 @@ from ottla_operations.groups.inspection import (
     partition_names,
 )
 from ottla_operations.kafka_access import REQUEST_TIMEOUT_S, plain_errors
+from ottla_sdk.kafka.coordinator_requests import TIMEOUT_MAX_S
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from ottla_operations.cluster.cluster_admin import ClusterAdmin
 from ottla_operations.cluster.cluster_view import ClusterView, Disks, LogDirectoryView
 from ottla_operations.errors import OperationError
-from ottla_operations.groups.coordinator_answers import close, is_waiting
+from ottla_operations.groups.coordinator_answers import is_waiting
 from ottla_operations.groups.inspection import EMPTY, Partition, committed_offsets, list_groups, log_offsets
 from ottla_operations.kafka_access import checked_admin_client
+from ottla_sdk.kafka.coordinator_requests import close
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

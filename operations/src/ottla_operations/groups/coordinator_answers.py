@@ -1,25 +1,18 @@
 """Waits for what groups' coordinators answer to librdkafka's admin client, which must not time out by itself.
 
-librdkafka looks for a group's coordinator before it sends a request. If the request times out meanwhile, and the
-lookup succeeds later, librdkafka (2.16.0) gives back the lookup's hold on the request twice, and ends the process:
-"Assertion `eonce->refcnt > 0' failed" (confluentinc/librdkafka, issue 4605). So these requests are sent with the
-longest timeout that it takes, and given up here. What was given up the client still sends, as soon as it can; so one
-that lives on has to be closed, which ends its lookups in the right way. Who keeps clients asks `is_waiting` after
-each use.
+Why, `ottla_sdk.kafka.coordinator_requests` says: requests are sent with its `TIMEOUT_MAX_S`, and given up here. A
+client that lives on has to be closed then. Who keeps clients asks `is_waiting` after each use.
 """
 
 import time
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakSet
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 Answer = TypeVar("Answer")
-
-TIMEOUT_MAX_S: Final = 3600.0
-"""The longest timeout of librdkafka's admin requests; its `request_timeout` for those to coordinators."""
 
 _waiting: "WeakSet[AdminClient]" = WeakSet()
 
@@ -54,8 +47,3 @@ class CoordinatorAnswers:
 def is_waiting(client: "AdminClient") -> bool:
     """Return whether a client may still wait for what was given up, so that it has to be closed."""
     return client in _waiting
-
-
-def close(client: "AdminClient") -> None:
-    """Close a client that nobody uses any more; what it waits for is not asked any more."""
-    client.__exit__(None, None, None)

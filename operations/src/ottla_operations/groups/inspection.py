@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ottla_operations.errors import OperationError
-from ottla_operations.groups.coordinator_answers import TIMEOUT_MAX_S, CoordinatorAnswers
+from ottla_operations.groups.coordinator_answers import CoordinatorAnswers
 from ottla_operations.kafka_access import REQUEST_TIMEOUT_S, describe_error, plain_errors, topics_of
+from ottla_sdk.kafka.coordinator_requests import TIMEOUT_MAX_S
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, ConsumerGroupDescription

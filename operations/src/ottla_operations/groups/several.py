@@ -9,9 +9,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ottla_operations.groups.coordinator_answers import TIMEOUT_MAX_S, CoordinatorAnswers
+from ottla_operations.groups.coordinator_answers import CoordinatorAnswers
 from ottla_operations.groups.inspection import STATES, Partition
 from ottla_operations.kafka_access import REQUEST_TIMEOUT_S, describe_error, plain_errors
+from ottla_sdk.kafka.coordinator_requests import TIMEOUT_MAX_S
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

@@ -9,8 +9,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from ottla_operations.groups.coordinator_answers import CoordinatorAnswers, close, is_waiting
+from ottla_operations.groups.coordinator_answers import CoordinatorAnswers, is_waiting
 from ottla_operations.groups.several import standings
+from ottla_sdk.kafka.coordinator_requests import close
 
 SURVIVAL_WITHIN_S = 60
 GIVES_UP_BEFORE_THE_COORDINATOR_IS_FOUND = """

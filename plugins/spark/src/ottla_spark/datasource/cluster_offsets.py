@@ -16,6 +16,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPar
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from ottla_sdk import ConnectError
+from ottla_spark.datasource.client_options import Settings
 from ottla_spark.datasource.described_topics import MISSING, described, replaced_topics
 from ottla_spark.datasource.errors import (
     ClusterUnreachable,
@@ -77,9 +78,16 @@ class ClusterOffsets:
     def admin(self) -> AdminClient:
         """The client that asks; made when first needed."""
         if self._client is None:
-            settings = {**ADMIN_DEFAULTS, **self._options.admin_settings}
-            self._client = new_client(AdminClient, self._connections.told_by(settings))
+            self._client = new_client(AdminClient, self._connections.told_by(self._admin_settings))
         return self._client
+
+    def group_client(self) -> AdminClient:
+        """Return a new client that asks groups' coordinators; whoever gets it closes it."""
+        return new_client(AdminClient, self._admin_settings)
+
+    @property
+    def _admin_settings(self) -> Settings:
+        return {**ADMIN_DEFAULTS, **self._options.admin_settings}
 
     def chosen(self, known: Iterable[Partition] = (), topic_ids: TopicIds = NO_IDS) -> Chosen:
         """Return what the query reads; ask again if something lacks, as a broker that has just started may lack it.

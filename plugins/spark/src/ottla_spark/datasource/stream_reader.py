@@ -43,7 +43,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._rules = reading_rules(options)
         self._cluster = ClusterOffsets(options)
-        self._commits = GroupCommits(options.commit_group_id)
+        self._commits = GroupCommits(options.commit_group_id, self._cluster.group_client)
         self._delay = BatchDelay(
             offsets_min=options.offsets_per_trigger_min or 0, delay_max_ms=options.trigger_delay_max_ms
         )
@@ -81,7 +81,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         known = TopicOffsets.of(start)
         self._initial = None
-        self._commits.commit(self._cluster.admin, known.offsets)  # what is before it has been processed
+        self._commits.commit(known.offsets)  # what is before it has been processed
         self._latest = self._known_latest(known) if self._target is None else self._known_target(self._target, known)
         if self._target is not None and known.offsets == self._latest.offsets:
             self._commits.finish()  # the query ends, and Spark may end this process before `stop`
@@ -131,7 +131,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: OffsetDocument) -> None:
         """Commit to `commitGroupId` what has been processed."""
-        self._commits.commit(self._cluster.admin, TopicOffsets.of(end).offsets)
+        self._commits.commit(TopicOffsets.of(end).offsets)
 
     def stop(self) -> None:
         """Give up the connections."""

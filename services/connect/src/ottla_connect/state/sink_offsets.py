@@ -3,6 +3,9 @@
 librdkafka's admin client lists and sets them and deletes whole groups; it has no call that deletes the offsets of
 single partitions (Kafka's OffsetDelete), so that request goes to the group's coordinator directly. A group can only
 be changed while it has no members, that is, while the connector's tasks are stopped.
+
+Each question has an admin client to itself, which is closed after it, as librdkafka could abort the process
+(`ottla_sdk.kafka.coordinator_requests`); nor is a change made later that was given up.
 """
 
 import asyncio
@@ -32,6 +35,7 @@ from ottla_core.config import parse_address
 from ottla_core.errors import ConfigurationError
 from ottla_sdk import TopicPartition
 from ottla_sdk.kafka.client_settings import ClientSettingError
+from ottla_sdk.kafka.coordinator_requests import TIMEOUT_MAX_S, close
 
 COORDINATOR_WAIT_S = 15.0
 RETRY_S = 0.3
@@ -143,7 +147,7 @@ class SinkOffsets:
         """Return the answer to a request of librdkafka's admin client about this group.
 
         Raises:
-            KafkaException: it was refused.
+            KafkaException: it was refused, or not answered in time.
         """
         try:
             admin = KafkaClients(self._config).admin("admin", self._overrides)
@@ -151,16 +155,19 @@ class SinkOffsets:
             raise SinkOffsetsError(str(error)) from None
         deadline = time.monotonic() + COORDINATOR_WAIT_S
         timeout_s = self._change_timeout_s if changes else REQUEST_TIMEOUT_S
-        while True:
-            if changes:
-                self._permit()
-            futures: dict[str, Future[Any]] = getattr(admin, call)([subject], request_timeout=timeout_s)
-            try:
-                return await asyncio.wrap_future(futures[self._group_id])
-            except KafkaException as failure:
-                if failure.args[0].code() not in PASSING_CODES or time.monotonic() > deadline:
-                    raise
-            await asyncio.sleep(RETRY_S)
+        try:
+            while True:
+                if changes:
+                    self._permit()
+                futures: dict[str, Future[Any]] = getattr(admin, call)([subject], request_timeout=TIMEOUT_MAX_S)
+                try:
+                    return await _answer(futures[self._group_id], timeout_s)
+                except KafkaException as failure:
+                    if failure.args[0].code() not in PASSING_CODES or time.monotonic() > deadline:
+                        raise
+                await asyncio.sleep(RETRY_S)
+        finally:
+            close(admin)  # here, not in a thread: the permit may be over before that one runs
 
     async def _ask_coordinator(self, request: OffsetDeleteRequest) -> Any:
         """Return the answer to a request that removes offsets."""
@@ -203,3 +210,17 @@ class SinkOffsets:
     def _problem(self, error: KafkaError, where: str = "") -> SinkOffsetsError:
         reason = STILL_RUNNING if error.code() in BUSY_CODES else error.str()
         return SinkOffsetsError(f"group {self._group_id}: {where}{reason}")
+
+
+async def _answer(future: Future[Any], within_s: float) -> Any:
+    """Return an answer.
+
+    Raises:
+        KafkaException: it was a refusal, or did not come in time.
+    """
+    try:
+        async with asyncio.timeout(within_s):
+            return await asyncio.wrap_future(future)
+    except TimeoutError:
+        reason = f"its coordinator did not answer within {within_s:g} s"
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, reason)) from None  # noqa: SLF001 - a public name

@@ -18,11 +18,12 @@ from ottla_console.clusters.connect_workers import ConnectWorkers
 from ottla_console.clusters.credentials import Login
 from ottla_console.config.cluster_settings import ClusterSettings
 from ottla_operations.cluster.cluster_admin import ClusterAdmin
-from ottla_operations.groups.coordinator_answers import close, is_waiting
+from ottla_operations.groups.coordinator_answers import is_waiting
 from ottla_operations.kafka_access import checked_admin_client
 from ottla_operations.records.field_codec import FieldFormat
 from ottla_operations.schemas.registry import Registry
 from ottla_operations.schemas.schema_codec import SchemaCodec
+from ottla_sdk.kafka.coordinator_requests import close
 
 ANSWER_TIMEOUT_S: Final = 10.0
 """How long a page waits for a cluster."""
