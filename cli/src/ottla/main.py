@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 
 from ottla.interrupts import Interrupts
-from ottla.output import ReaderGone
+from ottla.output import ReaderGone, buffer_output
 from ottla_operations.errors import OperationError
 
 EXIT_INTERRUPTED = 130
@@ -23,6 +23,7 @@ def program() -> int:
 
     leave_out_extras()
     _interrupts.take_over()
+    buffer_output()
     code = main()
     if code == EXIT_INTERRUPTED:
         # Clients of Kafka would wait at the end for what the person does not want to wait for.
