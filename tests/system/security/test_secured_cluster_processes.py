@@ -360,7 +360,7 @@ def load_on(secured: SecuredCluster, topic: str) -> Iterator[Callable[[], None]]
 def test_all_certificates_and_their_authority_are_renewed_under_load_and_no_request_fails(
     secured: SecuredCluster,
 ) -> None:
-    """Clients begin anew, with both authorities to trust, before there are new certificates, as the docs say."""
+    """Clients begin anew after each step, as the docs say: to trust both authorities, and with new certificates."""
     former = secured.authority().chain
     with load_on(secured, "renewed") as is_served_anew:
         renew(secured, "--begin-authority")
@@ -371,6 +371,7 @@ def test_all_certificates_and_their_authority_are_renewed_under_load_and_no_requ
         renew(secured)
         eventually(lambda: all_have(secured, 2), "new certificates have come to all", within_s=10 * CHECK_SECONDS)
         is_served_anew()
+    with load_on(secured, "renewed-at-last") as is_served_anew:
         renew(secured, "--end-authority")
         eventually(lambda: all_have(secured, 3), "the former authority has ended", within_s=10 * CHECK_SECONDS)
         restart_etcd(secured)
