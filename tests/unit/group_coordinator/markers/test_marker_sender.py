@@ -9,7 +9,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from structlog.testing import capture_logs
 
-from ottla_core import slices
+from ottla_core import background, slices
 from ottla_core.cluster.state.model import NO_LEADER, Recovery, Topic
 from ottla_core.shards import GROUP_TOPIC, TRANSACTION_TOPIC
 from ottla_core.topic_partition import TopicPartition
@@ -498,7 +498,44 @@ async def test_markers_that_could_not_be_sent_for_an_unexpected_reason_are_sent_
     with capture_logs() as lines:
         assert await broker.end("t", identity) == "none"
         await completes(broker)
-    assert sum(line["event"].startswith("markers could not be sent") for line in lines) == 2
+    assert sum(line.get("task") == "sending of markers" for line in lines) == 2
+    assert set(broker.partitions.markers) == {P0, P1}
+
+
+@pytest.mark.parametrize(
+    ("what", "version"),
+    [
+        pytest.param("leader_of", 2, id="looking for a leader"),
+        pytest.param("Item", 2, id="queueing"),
+        pytest.param("result_of", 2, id="taking a result"),
+        pytest.param("MarkersWritten", 2, id="telling the shard"),
+        pytest.param("NumberWanted", 0, id="asking the shard for a number"),
+    ],
+)
+async def test_an_end_is_tried_again_after_an_unexpected_failure(
+    feed: StatedFeed, broker: MarkingBroker, monkeypatch: pytest.MonkeyPatch, what: str, version: int
+) -> None:
+    feed.publish(features=features(version))
+    failures = [RuntimeError("unexpected"), RuntimeError("and again")]
+    real = getattr(marker_sender, what)
+
+    def fails_at_first(*arguments: Any, **named: Any) -> Any:
+        if failures:
+            raise failures.pop(0)
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(marker_sender, what, fails_at_first)
+    identity = await begin(broker, P0, P1)
+    if what == "NumberWanted":
+        broker.partitions.write(P0, Marker(7, 0, is_commit=True, number=5, version=0))
+    counted = background.failures["end of a transaction"]
+    with capture_logs() as lines:
+        assert await broker.end("t", identity) == "none"
+        await completes(broker)
+    unexpected = [line for line in lines if line.get("task") == "end of a transaction"]
+    assert len(unexpected) == 2
+    assert all(line["transactional_id"] == "t" and line["exc_info"] for line in unexpected)
+    assert background.failures["end of a transaction"] == counted + 2
     assert set(broker.partitions.markers) == {P0, P1}
 
 

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import structlog
 from kio.schema.errors import ErrorCode
 
+from ottla_core.background import note_failure
 from ottla_core.callback_answer import CallbackAnswer
 from ottla_core.cluster.state.model import NO_LEADER, ClusterState
 from ottla_core.errors import KafkaError, OttlaError
@@ -235,18 +236,26 @@ class MarkerSender:
             pending.is_due = False
             if pending.is_void:
                 continue
-            if not pending.missing:
-                self._finish(pending)
-            elif pending.needs_number:
-                self._want_number(pending)
-            else:
-                self._queue(pending)
+            try:
+                self._see_to(pending)
+            except Exception as error:  # noqa: BLE001 - what nobody comes back to would wait until the shard is loaded
+                _note_failure(pending, error)
+                self._park(pending)
             if pace.is_over:
                 break
         for lane in tuple(self._queues):
             self._send(lane)
         if self._due:
             self._send_due_soon()  # groups of this process have their turn before that
+
+    def _see_to(self, pending: PendingEnd) -> None:
+        """Do for a transaction what is to be done next."""
+        if not pending.missing:
+            self._finish(pending)
+        elif pending.needs_number:
+            self._want_number(pending)
+        else:
+            self._queue(pending)
 
     def _queue(self, pending: PendingEnd) -> None:
         by_lane: dict[Lane, list[TopicPartition]] = defaultdict(list)
@@ -255,9 +264,9 @@ class MarkerSender:
             if stream is not None:
                 by_lane[Lane(stream, partition in self._slow)].append(partition)
         for lane, partitions in by_lane.items():
-            pending.asked.update(partitions)
             # In order, as the answer has results by topic and partition.
             self._queues[lane].append(Item(pending, tuple(sorted(partitions))))
+            pending.asked.update(partitions)
         if not pending.missing:
             self._finish(pending)
         elif pending.due():
@@ -312,9 +321,8 @@ class MarkerSender:
                 break
             try:
                 self._send_message(lane, in_flight, items)
-            except Exception:
-                # What nobody answers would stay asked for, and its transaction incomplete, until the shard is loaded.
-                log.exception("markers could not be sent; they are sent again", broker=lane.stream.broker_id)
+            except Exception as error:  # noqa: BLE001 - what nobody answers would stay asked for, likewise
+                note_failure("sending of markers", error, broker=lane.stream.broker_id, consequence="it is repeated")
                 for item in items:
                     self._settle(item, item.pending.number, None)
         if not queue:
@@ -383,11 +391,21 @@ class MarkerSender:
         if pending.is_void:
             return
         pending.asked.difference_update(item.partitions)
-        if codes is None:
-            self.counts.repeated += len(item.partitions)
-            pending.in_doubt(item.partitions, number)
-            self._park(pending)
-            return
+        if codes is not None:
+            try:
+                self._take_codes(item, number, codes)
+            except Exception as error:  # noqa: BLE001 - likewise
+                _note_failure(pending, error)
+            else:
+                return
+        # Also of those whose codes could not be taken it is not known what becomes of them.
+        self.counts.repeated += len(item.partitions)
+        pending.in_doubt(item.partitions, number)
+        self._park(pending)
+
+    def _take_codes(self, item: Item, number: int, codes: Sequence[int]) -> None:
+        """Take a broker's results of the markers of one transaction."""
+        pending = item.pending
         is_parked = False
         for partition, code in zip(item.partitions, codes, strict=True):
             is_parked |= self._settle_one(pending, partition, number, code)
@@ -487,6 +505,11 @@ class MarkerSender:
 
     def _token(self) -> tuple[str, int]:
         return "markers", next(self._tokens)
+
+
+def _note_failure(pending: PendingEnd, error: Exception) -> None:
+    transactional_id = pending.order.end.transactional_id
+    note_failure("end of a transaction", error, transactional_id=transactional_id, consequence="it is tried again")
 
 
 def _now_ms() -> int:
