@@ -11,6 +11,7 @@ from kio.schema.errors import ErrorCode
 from ottla_mirror.copy.needs import Need
 from ottla_mirror.copy.partition_copy import PartitionCopy
 from ottla_mirror.copy.takeover import FoundBatch, Pairing, fingerprint_of
+from ottla_mirror.copy.transactions.transaction_requests import TransactionFailed
 from ottla_mirror.copy.transactions.transaction_rules import PATIENCE_SHARE, Producer
 from ottla_mirror.copy.transactions.transactional_start import begun_by
 from tests.support.mirror.jumping_loop import run_in_jumps
@@ -132,6 +133,45 @@ def test_what_fails_unexpectedly_is_taken_over_from_what_is_committed(monkeypatc
         assert not worker.writing.is_busy, "the position is behind records that were aborted"
         assert worker.target.logs[DATA].batches
         assert not worker.target.logs[DATA].committed()
+
+    run_in_jumps(scenario())
+
+
+@pytest.mark.parametrize("need", [Need.NEW_SESSION, Need.DAMAGED])
+def test_no_position_is_committed_behind_what_was_aborted_though_the_copy_needs_something_else(
+    need: Need, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        source = source_of(8)
+        worker = worker_with([], source)
+        await worker.store.load([PARTITION])
+        copy = worker.work.copy
+        assert copy is not None
+        records, aborted = source.fetch(0, 1000)
+        copy.take(records, aborted, high_watermark=source.end, last_stable_offset=source.stable_end)
+        if need is Need.DAMAGED:
+            copy._end_with(need, copy.fetch_offset, "a checksum does not match")
+        else:
+            copy.part_at(copy.fetch_offset, "the source has another history")
+
+        async def not_committed(*_: object) -> None:
+            raise TransactionFailed("the coordinator does not answer")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(worker.writing._transaction, "commit", not_committed)
+            worker.writing.wake()
+            while worker.writing.is_busy:
+                await asyncio.sleep(0.1)  # the clock jumps
+        assert worker.failures == 1
+        assert copy.needed is not None
+        assert copy.needed.need is need
+        assert not worker.target.logs[DATA].committed()
+        worker.writing.wake()  # as when the target's leader has moved
+        worker.writing.commit()
+        while worker.writing.is_busy:
+            await asyncio.sleep(0.1)  # the clock jumps
+        stored = (await worker.store.load([PARTITION])).get(PARTITION)
+        assert stored is None, "the position is behind records that were aborted"
 
     run_in_jumps(scenario())
 

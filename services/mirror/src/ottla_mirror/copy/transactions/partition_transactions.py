@@ -126,7 +126,7 @@ class PartitionTransactions:
         self._acknowledged = 0
         self._committed_end = 0
         self._is_writing = self._is_ending = self._is_finishing = self._has_batches = False
-        self._has_to_store_start = False
+        self._has_to_store_start = self._is_given_up = False
         self._writes_since_s = 0.0
         self._fails_since_s: float | None = None
         self._sent_bytes = self._sent_end = 0
@@ -173,7 +173,7 @@ class PartitionTransactions:
         copy = self._work.copy
         if copy is None or copy is self._copy:
             return
-        self._copy = copy
+        self._copy, self._is_given_up = copy, False
         self._transaction.write_as(Producer(*copy.session.name))
         self._acknowledged = 0
         self._committed_end = copy.session.source_start_offset  # it may have come further since
@@ -184,6 +184,8 @@ class PartitionTransactions:
         copy = self._copy
         if copy is None or copy is not self._work.copy or self._work.is_halted:
             return False
+        if self._is_given_up:
+            return False  # whatever it needs: its position may be behind what was aborted
         need = None if copy.needed is None else copy.needed.need
         if need in _FAILURES:
             return False
@@ -466,6 +468,7 @@ class PartitionTransactions:
         return f"{self._work.partition}, {offsets}: refused by the target: {failure}"
 
     def _on_failure(self, copy: PartitionCopy, failure: OttlaError) -> None:
+        self._is_given_up = True
         work, needed = self._work, copy.needed
         if needed is None or needed.need is not Need.REFUSED:
             copy.look(str(failure))
