@@ -16,7 +16,7 @@ from ottla_core.wire.records import iterate_records
 from ottla_mirror.copy.copier import Copier
 from ottla_mirror.copy.copy_settings import CopySettings
 from ottla_mirror.copy.partition_copy import PartitionCopy
-from ottla_mirror.copy.partition_work import PartitionWork
+from ottla_mirror.copy.partition_work import WAIT_BEFORE_WAY_S, PartitionWork
 from ottla_mirror.copy.takeover import Pairing
 from ottla_mirror.model import SourcePartition
 from ottla_mirror.offsets.stored_copy import Session, begun
@@ -320,6 +320,36 @@ async def test_what_is_taken_over_from_a_transaction_waits_without_memory() -> N
         work.copy.look("its transaction was aborted")
         copier.begin_anew(work, "its transaction was aborted", is_taken=False)
         assert copier.buffered_bytes == 0
+
+
+async def test_a_partition_that_has_given_way_is_fetched_again_though_what_was_left_is_refused_for_good() -> None:
+    async with calm_history(1) as made:
+        worker = Worker(made)
+        made.workers = [worker]
+        copier = worker.copier
+        made.write(1)
+        log = made.written[0]
+        partition = SourcePartition(topic=TOPIC, topic_id=SOURCE_ID, partition=0)
+        work = copier._works[partition] = PartitionWork(partition, TOPIC, 0.0)
+        session = Session(
+            producer_id=1, producer_epoch=0, source_topic_id=SOURCE_ID, source_start_offset=0,
+            target_topic_id=TARGET_ID, target_start_offset=0, replaces=None, owner=UUID(int=3),
+        )  # fmt: skip
+        copy = PartitionCopy(begun(session, None), Pairing([], 0, 0), UUID(int=3))
+        copier.take_copy(work, copy)
+        answer = PartitionAnswer(TOPIC, 0, ErrorCode.none, log.end, log.end, 0, (), memoryview(b""), None)
+        copier.on_fetched(work, answer, log.fetch(0, 1)[0])
+        assert len(copy.next_to_send(1)) == 1
+        copy.on_failed(ErrorCode.none, "no answer")
+        copier.limit_buffer(1)
+        copier.on_unreachable([work], "nobody answers", WAIT_BEFORE_WAY_S)
+        assert not work.may_fetch
+        copy.repeat()
+        assert len(copy.next_to_send(1)) == 1
+        copy.on_failed(ErrorCode.message_too_large, "too large")
+        copy.pass_over()
+        copier.go_on(work)
+        assert work.may_fetch, "nothing is left that the target could take, and nobody would look again"
 
 
 async def test_nothing_is_fetched_beyond_a_share_of_the_memory_that_became_smaller() -> None:

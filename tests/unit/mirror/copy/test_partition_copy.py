@@ -178,6 +178,28 @@ def test_behind_markers_it_goes_on_though_the_rest_was_forgotten():
     assert (copy.fetch_offset, copy.missed) == (30, 30 - 2 * IN_FLIGHT_MAX)
 
 
+def test_what_retention_has_removed_behind_what_was_forgotten_is_counted_once():
+    work = PartitionWork(SourcePartition(topic="t", topic_id=ZERO, partition=0), "t", 0.0)
+    copy = copy_of(OWN)
+    work.replace_copy(copy)
+    copy.begin_at(4)
+    take(copy, *(batch(4 + 2 * number) for number in range(IN_FLIGHT_MAX + 2)))
+    kept_end = 4 + 2 * IN_FLIGHT_MAX
+    copy.begin_at(30)
+    take(copy, batch(30))
+    copy.begin_at(40)
+    missed = work.status().missed
+    assert missed == 4 + (30 - kept_end - 4) + 8
+    work.forget_unsent()
+    assert copy.fetch_offset == kept_end
+    assert work.status().missed == missed, "it is a counter"
+    copy.begin_at(40)
+    assert copy.missed == work.status().missed == 4 + 40 - kept_end
+    copy.begin_at(50)
+    work.replace_copy(copy_of(OWN))
+    assert work.status().missed == 4 + 50 - kept_end
+
+
 def test_another_history_of_the_source_is_not_found_again_and_a_gap_is():
     copy = copy_of()
     take(copy, batch(0))

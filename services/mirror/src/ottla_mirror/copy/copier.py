@@ -341,7 +341,7 @@ class Copier:
             self._replace_copy(work, None)
             self.later(work, reason, self._steward.attend_to)
             return
-        copy.forget_unsent()
+        work.forget_unsent()
         work.has_given_way = True
         work.failures = max(work.failures, 1)  # so that the next batch that is taken is noticed
         self._set_state(work, PartitionState.WAITING, reason)
@@ -464,6 +464,8 @@ class Copier:
     def go_on(self, work: PartitionWork) -> None:
         """Go on after what was needed has been done."""
         work.is_fetch_held = False
+        if work.copy is not None and not work.copy.buffered_bytes:
+            work.has_given_way = False  # what was left was refused for good, so that no answer tells
         self._account(work)
         self._touch(work)
         self._look_after(work)

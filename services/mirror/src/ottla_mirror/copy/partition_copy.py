@@ -84,7 +84,7 @@ class PartitionCopy:
 
     __slots__ = (
         "_answers", "_batches", "_covered", "_crosses_gap", "_ends_with", "_epochs", "_in_flight_max",
-        "_missed_ahead", "_missed_end", "_pairing", "_tail_sequence", "_worker",
+        "_missed_ahead", "_pairing", "_tail_sequence", "_worker",
         "buffered_bytes", "bytes", "fetch_offset", "high_watermark", "in_flight", "last_leader_epoch", "map",
         "missed", "needed", "next_sequence", "readable_end", "records", "session", "target_cut_at", "target_stamps",
         "unsent_bytes",
@@ -102,7 +102,7 @@ class PartitionCopy:
         self.high_watermark = self.readable_end = NO_OFFSET
         self.buffered_bytes = self.unsent_bytes = self.in_flight = 0
         self.records = self.bytes = self.missed = 0
-        self._missed_ahead, self._missed_end = 0, NO_OFFSET
+        self._missed_ahead: list[range] = []  # what of `missed` lies beyond the position
         self.target_cut_at = NO_OFFSET
         self.target_stamps = False
         self.needed: Needed | None = None
@@ -134,13 +134,10 @@ class PartitionCopy:
         return self.needed is None and ends_with in {None, Need.OWN_SESSION}
 
     @property
-    def _is_before_missed(self) -> bool:
-        return self.map.source_end < self._missed_end
-
-    @property
     def missed_before_position(self) -> int:
         """Those of `missed` that whoever takes over does not come upon again."""
-        return max(0, self.missed - self._missed_ahead) if self._is_before_missed else self.missed
+        self._missed_ahead = [each for each in self._missed_ahead if each.stop > self.map.source_end]
+        return max(0, self.missed - sum(map(len, self._missed_ahead)))
 
     @property
     def lag(self) -> int:
@@ -207,10 +204,10 @@ class PartitionCopy:
         """Go on where the source's log begins: retention has removed what was to be fetched next."""
         if log_start_offset <= self.fetch_offset:
             return
-        offsets = log_start_offset - self.fetch_offset
-        self.missed += offsets
-        self._missed_ahead = (self._missed_ahead if self._is_before_missed else 0) + offsets
-        self._missed_end = self.fetch_offset = log_start_offset
+        missed = range(self.fetch_offset, log_start_offset)
+        self.missed += len(missed)
+        self._missed_ahead = [each for each in self._missed_ahead if each.stop > self.map.source_end] + [missed]
+        self.fetch_offset = log_start_offset
         self._epochs, self.last_leader_epoch = (), NO_LEADER_EPOCH
         self._crosses_gap = True
         self._cover(log_start_offset)
@@ -547,6 +544,8 @@ class PartitionCopy:
         self.unsent_bytes = self.buffered_bytes
         last = self._batches[-1]
         self.fetch_offset = self._covered.get(last.base_offset, last.next_offset)
+        self.missed -= sum(len(each) for each in self._missed_ahead if each.start >= self.fetch_offset)
+        self._missed_ahead = [each for each in self._missed_ahead if each.start < self.fetch_offset]
         self._epochs = below(self._epochs, self.fetch_offset)
         self.last_leader_epoch = last_epoch(self._epochs)
 

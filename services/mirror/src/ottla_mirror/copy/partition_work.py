@@ -167,9 +167,15 @@ class PartitionWork:
         self.copy = copy
         self.generation += 1
 
+    def forget_unsent(self) -> None:
+        """Free the memory of what was never sent; see `PartitionCopy.forget_unsent`."""
+        assert self.copy is not None
+        self._missed_known = self._all_missed
+        self.copy.forget_unsent()
+
     @property
     def _all_missed(self) -> int:
-        """The sum; it does not become smaller where another state machine has yet to come upon the same."""
+        """The sum; it does not become smaller where the same has yet to be come upon again."""
         return max(self._missed_known, self._missed + (0 if self.copy is None else self.copy.missed))
 
     def status(self) -> PartitionStatus:
