@@ -176,9 +176,7 @@ class AsyncCluster:
         if broker is None:
             raise Unreachable(f"{self} (broker {broker_id} is not there)")
         try:
-            if self._expected_id is not None:
-                await self._connection((broker.host, broker.port), timeout_s)
-            return await PipelinedConnection.open(
+            connection = await PipelinedConnection.open(
                 broker.host,
                 broker.port,
                 security=self._security,
@@ -186,6 +184,13 @@ class AsyncCluster:
                 timeout_s=timeout_s,
                 buffers=self._frame_buffers,
             )
+            if self._expected_id is not None:  # an older connection to the same address may lead elsewhere
+                try:
+                    await _recognize(connection, self._expected_id, timeout_s)
+                except BaseException:
+                    connection.close()
+                    raise
+            return connection
         except Unreachable:
             self._brokers.pop(broker_id, None)  # it may come back at another address
             raise
@@ -351,8 +356,11 @@ class AsyncCluster:
             connection = self._connections[address] if self._is_connected(address) else None
             if connection is None:
                 connection = await self._open(address, timeout_s)
-            if self._expected_id is not None and self._recognized.get(address) is not connection:
-                await self._recognize(address, connection, self._expected_id, timeout_s)
+            expected_id = self._expected_id
+            if expected_id is not None and self._recognized.get(address) is not connection:
+                await _recognize(connection, expected_id, timeout_s)
+                if expected_id == self._expected_id:
+                    self._recognized[address] = connection
             return connection
 
     async def _open(self, address: HostPort, timeout_s: float) -> AsyncConnection:
@@ -370,25 +378,22 @@ class AsyncCluster:
         self._connections[address] = opened
         return opened
 
-    async def _recognize(
-        self, address: HostPort, connection: AsyncConnection, expected_id: str, timeout_s: float
-    ) -> None:
-        """See that a connection leads to the expected cluster.
 
-        Raises:
-            AnotherCluster: it does not; it is closed.
-            Unreachable, AuthenticationFailed, UnsupportedByBroker: see `metadata`.
-        """
-        request = message_of(MetadataRequest, topics=(), allow_auto_topic_creation=False)
-        found_id = cluster_metadata(await connection.ask(request, timeout_s=timeout_s)).cluster_id
-        if found_id != expected_id:
-            connection.close()
-            raise AnotherCluster(
-                f"{address[0]}:{address[1]} (the cluster {found_id or 'without an id'} answers there, and not"
-                f" {expected_id or 'one without an id'})"
-            )
-        if expected_id == self._expected_id:
-            self._recognized[address] = connection
+async def _recognize(connection: AsyncConnection | PipelinedConnection, expected_id: str, timeout_s: float) -> None:
+    """See that a connection leads to the expected cluster.
+
+    Raises:
+        AnotherCluster: it does not; it is closed.
+        Unreachable, AuthenticationFailed, UnsupportedByBroker: see `AsyncCluster.metadata`.
+    """
+    request = message_of(MetadataRequest, topics=(), allow_auto_topic_creation=False)
+    found_id = cluster_metadata(await connection.ask(request, timeout_s=timeout_s)).cluster_id
+    if found_id != expected_id:
+        connection.close()
+        raise AnotherCluster(
+            f"{connection.address} (the cluster {found_id or 'without an id'} answers there, and not"
+            f" {expected_id or 'one without an id'})"
+        )
 
 
 def _has_moved(response: Any) -> bool:

@@ -163,6 +163,14 @@ class PipelinedConnection(asyncio.BufferedProtocol):
         """Close it; whoever waits for an answer gets `Unreachable`."""
         self._lose(Unreachable(f"{self.address} (the connection is closed)"))
 
+    async def ask(self, request: Any, *, timeout_s: float) -> Any:
+        """Send a request of the newest class and return the response in the newest class, before any data is sent.
+
+        Raises:
+            Unreachable, AuthenticationFailed, UnsupportedByBroker: see `AsyncConnection.ask`.
+        """
+        return await self._exchange(self._protocol.request(request), timeout_s)
+
     def send(
         self,
         api_key: int,

@@ -68,6 +68,7 @@ class OneBroker:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.append(writer)
+        cluster_id = self.cluster_id
         try:
             while size := int.from_bytes(await reader.readexactly(4), "big"):
                 frame = await reader.readexactly(size)
@@ -75,17 +76,18 @@ class OneBroker:
                 if api_key != API_VERSIONS:
                     self.asked.append(api_key)
                 version = int.from_bytes(frame[2:4], "big") if api_key != API_VERSIONS else 0
-                writer.write(message_codec(api_key, version).encode_response(correlation_id, self._response(api_key)))
+                response = self._response(api_key, cluster_id)
+                writer.write(message_codec(api_key, version).encode_response(correlation_id, response))
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
             writer.close()
 
-    def _response(self, api_key: int) -> ApiVersionsResponse | MetadataResponse | HeartbeatResponse:
+    def _response(self, api_key: int, cluster_id: str) -> ApiVersionsResponse | MetadataResponse | HeartbeatResponse:
         if api_key == METADATA:
             broker = message_of(MetadataResponseBroker, node_id=BrokerId(1), host="127.0.0.1", port=self._port)
             return message_of(
-                MetadataResponse, brokers=(broker,), cluster_id=self.cluster_id, controller_id=BrokerId(1), topics=()
+                MetadataResponse, brokers=(broker,), cluster_id=cluster_id, controller_id=BrokerId(1), topics=()
             )
         if api_key == HEARTBEAT:
             return message_of(HeartbeatResponse, error_code=ErrorCode.none)
@@ -113,6 +115,18 @@ async def test_another_cluster_at_a_known_address_is_asked_for_its_id_and_nothin
         await broker.give_address_to("first", cluster)
         assert (await cluster.ask_broker(1, BEAT)).error_code is ErrorCode.none
         (await cluster.open_pipelined(1)).close()
+
+
+async def test_a_connection_for_data_is_asked_itself_though_an_older_one_leads_to_the_expected_cluster():
+    broker = OneBroker("first")
+    async with broker.listening() as cluster:
+        cluster.expect("first")
+        await cluster.ask_broker(1, BEAT)
+        (await cluster.open_pipelined(1)).close()
+        broker.cluster_id, broker.asked = "second", []  # as where a name leads elsewhere from now on
+        with pytest.raises(AnotherCluster, match="the cluster second answers there, and not first"):
+            await cluster.open_pipelined(1)
+        assert broker.asked == [METADATA]
 
 
 async def test_a_connection_that_was_open_before_a_cluster_is_expected_is_asked_whose_it_is():
