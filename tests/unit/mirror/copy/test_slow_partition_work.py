@@ -11,7 +11,9 @@ from ottla_mirror.copy.partition_copy import PartitionCopy
 from ottla_mirror.copy.partition_start import Failures, PartitionStart
 from ottla_mirror.copy.partition_work import PartitionState, PartitionWork
 from ottla_mirror.copy.slow_partition_work import SlowPartitionWork
+from ottla_mirror.copy.takeover import Pairing
 from ottla_mirror.model import SourcePartition
+from ottla_mirror.offsets.stored_copy import Session, begun
 from tests.support.mirror.memory_copy_store import MemoryCopyStore
 
 
@@ -111,3 +113,43 @@ async def test_leaders_are_asked_for_again_until_a_partition_that_is_to_be_taken
         assert await asyncio.wait_for(starts.asked, 10) == {"a"}
     finally:
         running.cancel()
+
+
+async def test_a_target_that_is_in_doubt_is_not_read_by_what_was_known_of_it_before() -> None:
+    """Its topic may have been made anew, which who takes it for the former one fills twice."""
+
+    class View:
+        problem: str | None = None
+        looks = 0
+
+        async def look(self) -> None:
+            self.looks += 1
+            self.problem = "nobody answers" if self.looks == 1 else None
+
+    target, starts = View(), Starts()
+    starts.attempts = 1
+    owner = Owner()
+    steward = SlowPartitionWork(
+        owner,
+        cast("ClusterView", None),
+        cast("ClusterView", target),
+        starts,
+        store=MemoryCopyStore(),
+        settings=CopySettings(),
+        worker=UUID(int=1),
+    )
+    work = PartitionWork(SourcePartition(topic="a", topic_id=UUID(int=2), partition=0), "a", 0)
+    session = Session(
+        producer_id=1, producer_epoch=0, source_topic_id=UUID(int=2), source_start_offset=0,
+        target_topic_id=UUID(int=3), target_start_offset=0, replaces=None,
+    )  # fmt: skip
+    work.replace_copy(copy := PartitionCopy(begun(session, None), Pairing([], 0, 0), UUID(int=1)))
+    copy.look("its offsets went backwards")
+    running = asyncio.create_task(steward.run())
+    steward.attend_to(work)
+    try:
+        assert await asyncio.wait_for(starts.asked, 10) == {"a"}
+    finally:
+        running.cancel()
+    assert target.looks == 2
+    assert work.status().reason == "nobody answers"

@@ -128,20 +128,25 @@ class SlowPartitionWork:
 
     async def _attend(self, works: Collection[PartitionWork]) -> None:
         try:
-            if any(map(_doubts_target, works)):
+            problem: str | None = None
+            if doubtful := {work for work in works if _doubts_target(work)}:
                 # A topic of the target that was made anew takes batches as if nothing had happened, where they do not
                 # say of which topic they are. Whoever takes it for the former one fills it twice.
                 await self._target.look()
+                problem = self._target.problem
             wanted: dict[PartitionWork, PartitionStart] = {}
             for work in works:
+                if problem is not None and work in doubtful:
+                    self._owner.later(work, problem, self.attend_to)
+                    continue
                 beginning = await self._beginning(work)
                 if beginning is None:
                     continue
-                if problem := self._owner.locate(work):
+                if missing := self._owner.locate(work):
                     # Nothing is sent or fetched of it that could fail, so nobody else would ask for its leaders soon.
                     self._source.refresh()
                     self._target.refresh()
-                    self._owner.later(work, problem, self.attend_to)
+                    self._owner.later(work, missing, self.attend_to)
                 else:
                     wanted[work] = beginning
             if wanted:
