@@ -5,6 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import cast
 from uuid import UUID
 
+from kio.schema.errors import ErrorCode
+
+from ottla_core.wire.records import Record, encode_batch
 from ottla_mirror.copy.cluster_view import ClusterView
 from ottla_mirror.copy.copy_settings import CopySettings
 from ottla_mirror.copy.partition_copy import PartitionCopy
@@ -13,8 +16,19 @@ from ottla_mirror.copy.partition_work import PartitionState, PartitionWork
 from ottla_mirror.copy.slow_partition_work import SlowPartitionWork
 from ottla_mirror.copy.takeover import Pairing
 from ottla_mirror.model import SourcePartition
-from ottla_mirror.offsets.stored_copy import Session, begun
+from ottla_mirror.offsets.stored_copy import Session, StoredCopy, begun
 from tests.support.mirror.memory_copy_store import MemoryCopyStore
+
+OWN_SESSION = Session(
+    producer_id=1,
+    producer_epoch=0,
+    source_topic_id=UUID(int=2),
+    source_start_offset=0,
+    target_topic_id=UUID(int=3),
+    target_start_offset=0,
+    replaces=None,
+    owner=UUID(int=1),
+)
 
 
 class Owner:
@@ -139,11 +153,7 @@ async def test_a_target_that_is_in_doubt_is_not_read_by_what_was_known_of_it_bef
         worker=UUID(int=1),
     )
     work = PartitionWork(SourcePartition(topic="a", topic_id=UUID(int=2), partition=0), "a", 0)
-    session = Session(
-        producer_id=1, producer_epoch=0, source_topic_id=UUID(int=2), source_start_offset=0,
-        target_topic_id=UUID(int=3), target_start_offset=0, replaces=None,
-    )  # fmt: skip
-    work.replace_copy(copy := PartitionCopy(begun(session, None), Pairing([], 0, 0), UUID(int=1)))
+    work.replace_copy(copy := PartitionCopy(begun(OWN_SESSION, None), Pairing([], 0, 0), UUID(int=1)))
     copy.look("its offsets went backwards")
     running = asyncio.create_task(steward.run())
     steward.attend_to(work)
@@ -153,3 +163,44 @@ async def test_a_target_that_is_in_doubt_is_not_read_by_what_was_known_of_it_bef
         running.cancel()
     assert target.looks == 2
     assert work.status().reason == "nobody answers"
+
+
+async def test_a_refused_batch_is_left_out_though_storing_that_has_failed_unexpectedly() -> None:
+    """It is known to nobody but this partition, which would be held for ever."""
+    went_on: asyncio.Future[PartitionWork] = asyncio.get_running_loop().create_future()
+
+    class Going(Owner):
+        def go_on(self, work: PartitionWork) -> None:
+            went_on.set_result(work)
+
+    class Store(MemoryCopyStore):
+        failures = 1
+
+        async def save(self, copies: Mapping[SourcePartition, StoredCopy]) -> None:
+            if self.failures:
+                self.failures -= 1
+                raise RuntimeError("a bug")
+            await super().save(copies)
+
+    store = Store()
+    steward = SlowPartitionWork(
+        Going(),
+        cast("ClusterView", None),
+        cast("ClusterView", None),
+        Starts(),
+        store=store,
+        settings=CopySettings(backoff_s_max=0.01),
+        worker=UUID(int=1),
+    )
+    work = PartitionWork(SourcePartition(topic="a", topic_id=UUID(int=2), partition=0), "a", 0)
+    work.replace_copy(copy := PartitionCopy(begun(OWN_SESSION, None), Pairing([], 0, 0), UUID(int=1)))
+    records = encode_batch([Record(0, 1, b"k", b"v")], leader_epoch=0)
+    copy.take(memoryview(bytearray(records)), (), high_watermark=1, last_stable_offset=-1)
+    assert copy.next_to_send(1)
+    copy.on_failed(ErrorCode.message_too_large, "too large")
+    await store.begin_session(work.partition, OWN_SESSION)
+    passing = asyncio.create_task(steward._pass_over(work, copy, "too large"))
+    assert await asyncio.wait_for(went_on, 10) is work
+    await passing
+    assert not work.is_held
+    assert store.stored["a", 0].next_source_offset == 1

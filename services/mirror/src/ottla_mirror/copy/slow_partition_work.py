@@ -11,7 +11,7 @@ from uuid import UUID
 
 import structlog
 
-from ottla_core.background import start_detached
+from ottla_core.background import note_failure, start_detached
 from ottla_core.client.errors import Refused
 from ottla_core.errors import InvalidRecord, OttlaError
 from ottla_mirror.copy.cluster_view import ClusterView
@@ -275,7 +275,11 @@ class SlowPartitionWork:
                 break
             except OttlaError as error:
                 log.warning("a position cannot be stored", partition=str(work.partition), reason=str(error))
-                await asyncio.sleep(self._settings.backoff_s_max)
+            except Exception as error:  # noqa: BLE001 - nobody comes back to what needs nothing more
+                note_failure(
+                    "storing of a position", error, partition=str(work.partition), consequence="it is repeated"
+                )
+            await asyncio.sleep(self._settings.backoff_s_max)
         work.is_held = False
         self._owner.go_on(work)
 
