@@ -12,9 +12,10 @@ from kio.schema.errors import ErrorCode
 
 from ottla_core.wire.consumer_fetch import PartitionAnswer
 from ottla_core.wire.record_batch import parse_header
-from ottla_core.wire.records import iterate_records
+from ottla_core.wire.records import Record, encode_batch, iterate_records
 from ottla_mirror.copy.copier import Copier
 from ottla_mirror.copy.copy_settings import CopySettings
+from ottla_mirror.copy.needs import Need
 from ottla_mirror.copy.partition_copy import PartitionCopy
 from ottla_mirror.copy.partition_work import WAIT_BEFORE_WAY_S, PartitionWork
 from ottla_mirror.copy.takeover import Pairing
@@ -320,6 +321,28 @@ async def test_what_is_taken_over_from_a_transaction_waits_without_memory() -> N
         work.copy.look("its transaction was aborted")
         copier.begin_anew(work, "its transaction was aborted", is_taken=False)
         assert copier.buffered_bytes == 0
+
+
+async def test_what_was_aborted_before_damage_is_copied_before_the_partition_halts() -> None:
+    async with calm_history(1) as made:
+        worker = Worker(made)
+        made.workers = [worker]
+        copier = worker.copier
+        partition = SourcePartition(topic=TOPIC, topic_id=SOURCE_ID, partition=0)
+        work = copier._works[partition] = PartitionWork(partition, TOPIC, 0.0)
+        session = Session(
+            producer_id=1, producer_epoch=0, source_topic_id=SOURCE_ID, source_start_offset=0,
+            target_topic_id=TARGET_ID, target_start_offset=0, replaces=None,
+        )  # fmt: skip
+        copy = PartitionCopy(begun(session, None), Pairing([], 0, 0), UUID(int=3))
+        copier.take_copy(work, copy)
+        damaged = bytearray(encode_batch([Record(0, 1, b"k", b"v")]))
+        damaged[-1] ^= 1
+        copy.take(memoryview(damaged), (), high_watermark=1, last_stable_offset=1)
+        needs = [copy.needed]
+        copier.begin_anew(work, "its transaction was aborted", is_taken=False)
+        needs.append(copy.needed)  # else it would halt, and say that all before the damage is copied
+        assert [each and each.need for each in needs] == [Need.DAMAGED, Need.LOOK]
 
 
 async def test_a_partition_that_has_given_way_is_fetched_again_though_what_was_left_is_refused_for_good() -> None:

@@ -25,6 +25,7 @@ from ottla_mirror.copy.cluster_view import ClusterView
 from ottla_mirror.copy.copy_settings import CopySettings
 from ottla_mirror.copy.fetch_budget import FetchBudget
 from ottla_mirror.copy.idempotent_writing import IdempotentWriting
+from ottla_mirror.copy.needs import Need
 from ottla_mirror.copy.partition_copy import PartitionCopy
 from ottla_mirror.copy.partition_work import (
     FAILURES_BEFORE_WAY,
@@ -270,10 +271,14 @@ class Copier:
         """Take a partition over from what is committed, later if another worker has taken it."""
         if not self.is_ours(work) or work.is_halted:
             return
+        copy = work.copy
         if work.refused_at is not None:
             self._replace_copy(work, None)  # what was refused is decided with the next attempt
-        elif work.copy is not None:
-            work.copy.drop()  # it is fetched again; until then, which may be long, others need the memory
+        elif copy is not None:
+            copy.drop()  # it is fetched again; until then, which may be long, others need the memory
+            if copy.needed is not None and copy.needed.need is Need.DAMAGED:
+                copy.needed = None  # damage is met again when all before it is copied
+                copy.look(reason)
         self._account(work)
         self._target.refresh()
         self.later(work, reason, self._steward.attend_to, TAKEN_PAUSE_S if is_taken else None)
