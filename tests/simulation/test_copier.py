@@ -252,6 +252,7 @@ async def test_partitions_that_the_target_does_not_take_hold_up_no_others(troubl
         made.write(200)
         await eventually_async(lambda: 0 not in made.behind(), "the other partition is copied", within_s=60)
         assert len(made.behind()) == len(refused)
+        assert sum(each.lag > 0 for each in made.workers[0].copier.status().values()) == len(refused)
         made.target.logs, made.target.leaders = taken, dict.fromkeys(PARTITIONS, 1)
         await eventually_async(lambda: not made.behind(), "all is copied", within_s=COPIED_DEADLINE_S)
         for number, log in made.written.items():

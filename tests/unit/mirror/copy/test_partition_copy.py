@@ -319,6 +319,26 @@ def test_what_retention_has_removed_is_counted_once_though_the_copy_is_taken_ove
     assert work.status().missed == 11
 
 
+def test_how_far_a_partition_is_behind_stays_known_while_it_is_taken_over_anew():
+    """Else nobody would be told of it for as long as its target has no leader."""
+    work = PartitionWork(SourcePartition(topic="t", topic_id=ZERO, partition=0), "t", 0.0)
+    assert (work.status().source_offset, work.status().source_end, work.status().lag) == (-1, -1, -1)
+    work.replace_copy(copy := copy_of())
+    take(copy, batch(0), batch(2))
+    send_all(copy)
+    copy.on_acknowledged([5])
+    for following in (None, copy_of()):
+        work.replace_copy(following)
+        status = work.status()
+        assert (status.source_end, status.lag > 0) == (100, True)
+        if following is None:
+            assert (status.source_offset, status.target_end, status.lag, status.unknown) == (2, 7, 98, 0)
+    at_end = copy_of()
+    at_end.map.skip_to(100)
+    work.replace_copy(at_end)
+    assert (work.status().source_end, work.status().lag) == (-1, -1), "the source may have more by now"
+
+
 def test_what_the_target_has_is_not_sent_again():
     scan = TargetScan(SHARED.name, 0, 0)
     scan.take(written((0, 3, batch(0)), (2, 9, batch(2))))

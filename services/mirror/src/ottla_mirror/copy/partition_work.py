@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from ottla_mirror.copy.partition_copy import PartitionCopy
@@ -73,6 +73,26 @@ class PartitionStatus:
     unknown: int
 
 
+class _Standing(NamedTuple):
+    """What a state machine tells of a partition; see `PartitionStatus`."""
+
+    source_offset: int = -1
+    source_end: int = -1
+    target_end: int = -1
+    lag: int = -1
+    unknown: int = 0
+
+    @classmethod
+    def of(cls, copy: PartitionCopy, before: "_Standing") -> "_Standing":
+        """Return how a copy stands; before the source's first answer, that it is behind if that was known before."""
+        position, source_end, lag = copy.map.source_end, copy.high_watermark, copy.lag
+        if source_end < 0:
+            source_end, lag = before.source_end, before.source_end - position
+            if lag <= 0:
+                source_end = lag = -1
+        return cls(position, source_end, copy.map.target_end, lag, copy.map.unknown_offsets)
+
+
 class PartitionWork:
     """One partition of a copier.
 
@@ -97,8 +117,8 @@ class PartitionWork:
     """
 
     __slots__ = (
-        "_bytes", "_missed", "_missed_known", "_reason", "_records", "_since_s", "_state", "accounted_bytes",
-        "copy", "failures", "generation", "has_given_way", "is_fetch_held", "is_held", "is_paused",
+        "_before", "_bytes", "_missed", "_missed_known", "_reason", "_records", "_since_s", "_state",
+        "accounted_bytes", "copy", "failures", "generation", "has_given_way", "is_fetch_held", "is_held", "is_paused",
         "is_taking_back", "looked_at", "partition", "refused", "refused_at", "short_ends", "source_leader",
         "source_leader_epoch", "source_start", "target_leader", "target_topic", "target_topic_id",
     )  # fmt: skip
@@ -116,6 +136,7 @@ class PartitionWork:
         self.accounted_bytes = self.failures = self.generation = self.refused = self.short_ends = 0
         self.looked_at: tuple[SessionName, int, int] | None = None
         self._records = self._bytes = self._missed = self._missed_known = 0
+        self._before = _Standing()
         self._state, self._reason, self._since_s = PartitionState.WAITING, "it has not begun", now_s
 
     @property
@@ -159,6 +180,7 @@ class PartitionWork:
         """Go on with another state machine; what the former one has counted stays."""
         self._missed_known = self._all_missed
         if self.copy is not None:
+            self._before = _Standing.of(self.copy, self._before)
             self._records += self.copy.records
             self._bytes += self.copy.bytes
             self._missed += self.copy.missed_before_position
@@ -179,8 +201,9 @@ class PartitionWork:
         return max(self._missed_known, self._missed + (0 if self.copy is None else self.copy.missed))
 
     def status(self) -> PartitionStatus:
-        """Return how it fares."""
+        """Return how it fares; while it is taken over anew, how far it had come before that."""
         copy = self.copy
+        standing = self._before if copy is None else _Standing.of(copy, self._before)
         is_paused = self.is_paused and not self.is_halted
         return PartitionStatus(
             partition=self.partition,
@@ -188,14 +211,14 @@ class PartitionWork:
             state=PartitionState.PAUSED if is_paused else self._state,
             reason=self._reason,
             since_s=self._since_s,
-            source_offset=-1 if copy is None else copy.map.source_end,
+            source_offset=standing.source_offset,
             source_start=self.source_start,
-            source_end=-1 if copy is None else copy.high_watermark,
-            target_end=-1 if copy is None else copy.map.target_end,
-            lag=-1 if copy is None or copy.high_watermark < 0 else copy.lag,
+            source_end=standing.source_end,
+            target_end=standing.target_end,
+            lag=standing.lag,
             records=self._records + (copy.records if copy else 0),
             bytes=self._bytes + (copy.bytes if copy else 0),
             refused=self.refused,
             missed=self._all_missed,
-            unknown=copy.map.unknown_offsets if copy else 0,
+            unknown=standing.unknown,
         )
