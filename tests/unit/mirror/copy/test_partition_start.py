@@ -117,3 +117,19 @@ async def test_the_first_end_of_a_leader_does_not_count_however_long_there_was_n
     assert [await begins(30) for _ in range(ATTEMPTS_BEFORE_LOST)] == [None] * ATTEMPTS_BEFORE_LOST
     assert await begins(40) is None, "nothing is lost"
     assert [await begins(30) for _ in range(ATTEMPTS_BEFORE_LOST + 1)] == [*[None] * ATTEMPTS_BEFORE_LOST, 30]
+
+
+async def test_ends_of_a_topic_that_was_made_anew_since_do_not_count() -> None:
+    work = PartitionWork(SourcePartition(topic="t", topic_id=UUID(int=1), partition=0), "A.t", 0.0)
+    work.target_topic_id, work.short_ends = UUID(int=3), ATTEMPTS_BEFORE_LOST
+    view: Any = type("View", (), {"cluster": None})()
+    offsets = StartOffsets(view, view, CopySettings())
+    with pytest.MonkeyPatch.context() as patched:
+
+        async def list_offsets(_: object, leaders: dict[tuple[str, int], int], __: int) -> dict[Any, int]:
+            return dict.fromkeys(leaders, 0)
+
+        patched.setattr(partition_start, "list_offsets", list_offsets)
+        stored = {work.partition: copy_of_forty()}
+        assert await offsets.starts({work: PartitionStart()}, stored, {work: 0}, {}) == {work: 0}
+    assert work.short_ends == 0

@@ -5,13 +5,17 @@ from collections.abc import Callable, Mapping
 from typing import cast
 from uuid import UUID
 
+import pytest
 from kio.schema.errors import ErrorCode
 
 from ottla_core.wire.records import Record, encode_batch
+from ottla_mirror.copy import slow_partition_work
 from ottla_mirror.copy.cluster_view import ClusterView
 from ottla_mirror.copy.copy_settings import CopySettings
+from ottla_mirror.copy.log_offsets import EARLIEST, LATEST
+from ottla_mirror.copy.needs import Need
 from ottla_mirror.copy.partition_copy import PartitionCopy
-from ottla_mirror.copy.partition_start import Failures, PartitionStart
+from ottla_mirror.copy.partition_start import ATTEMPTS_BEFORE_LOST, Failures, PartitionStart
 from ottla_mirror.copy.partition_work import PartitionState, PartitionWork
 from ottla_mirror.copy.slow_partition_work import SlowPartitionWork
 from ottla_mirror.copy.takeover import Pairing
@@ -204,3 +208,47 @@ async def test_a_refused_batch_is_left_out_though_storing_that_has_failed_unexpe
     await passing
     assert not work.is_held
     assert store.stored["a", 0].next_source_offset == 1
+
+
+async def test_the_first_end_of_a_source_s_leader_does_not_count_however_long_there_was_none_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever is just elected may not know yet how far its log is replicated."""
+    ends = {EARLIEST: 0, LATEST: 3}
+
+    async def list_offsets(_: object, leaders: Mapping[tuple[str, int], int], timestamp: int) -> dict[object, int]:
+        return dict.fromkeys(leaders, ends[timestamp])
+
+    class Patient(Owner):
+        waits = 0
+
+        def later(self, work: PartitionWork, reason: str, what: object, pause_s: float | None = None) -> None:
+            self.waits += 1
+
+        def go_on(self, work: PartitionWork) -> None:
+            pass
+
+    class View:
+        cluster = None
+
+    monkeypatch.setattr(slow_partition_work, "list_offsets", list_offsets)
+    owner, view = Patient(), cast("ClusterView", View())
+    steward = SlowPartitionWork(
+        owner, view, view, Starts(), store=MemoryCopyStore(), settings=CopySettings(), worker=UUID(int=1)
+    )
+    work = PartitionWork(SourcePartition(topic="a", topic_id=UUID(int=2), partition=0), "a", 0)
+    work.failures = 100
+    work.replace_copy(copy := PartitionCopy(begun(OWN_SESSION, None), Pairing([], 0, 0), UUID(int=1)))
+    copy.begin_at(5)
+    for _ in range(ATTEMPTS_BEFORE_LOST):
+        await steward._find_start(work, copy)
+    assert (owner.waits, copy.needed) == (ATTEMPTS_BEFORE_LOST, None)
+    ends[LATEST] = 5
+    await steward._find_start(work, copy)
+    ends[LATEST] = 3
+    for _ in range(ATTEMPTS_BEFORE_LOST):
+        await steward._find_start(work, copy)
+    assert copy.needed is None
+    await steward._find_start(work, copy)
+    assert copy.needed is not None
+    assert (copy.needed.need, copy.needed.source_offset) == (Need.NEW_SESSION, 3)

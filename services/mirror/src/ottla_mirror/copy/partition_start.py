@@ -101,6 +101,7 @@ class StartOffsets:
         for work, beginning in wanted.items():
             copied = stored.get(work.partition)
             if copied is None or _is_of_other_topics(copied.session, work):
+                work.short_ends = 0
                 from_start.append(work)
                 continue
             cut_at = cut_of(copied, beginning, ends[work])
