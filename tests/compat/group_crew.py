@@ -22,6 +22,7 @@ from typing import Any, Protocol, Self
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
+from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError
 
 from ottla.local import tied_exec
 from tests.compat.group_member_program import MemberSpec, Partition
@@ -329,13 +330,24 @@ class Crew:
         it adds a zero byte.
         """
         reader = KafkaAdminClient(bootstrap_servers=self.bootstrap)
+
+        def told() -> tuple[dict[Partition, tuple[int, str]]] | None:
+            try:
+                found = reader.list_group_offsets({self.group: None})[self.group]
+            except (CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError):
+                return None  # this client leaves it to the application to ask again
+            return (
+                {
+                    (each.topic, each.partition): (at.offset, at.metadata.removesuffix("\0"))
+                    for each, at in found.items()
+                },
+            )
+
         try:
-            found = reader.list_group_offsets({self.group: None})[self.group]
+            (committed,) = eventually(told, "the group has a coordinator", within_s=ADMIN_DEADLINE_S)
         finally:
             reader.close()
-        return {
-            (each.topic, each.partition): (at.offset, at.metadata.removesuffix("\0")) for each, at in found.items()
-        }
+        return committed
 
     def committed_offsets(self) -> dict[Partition, int]:
         """Offset of every partition that the group has committed.

@@ -68,7 +68,8 @@ def _running_broker(directory: Path) -> Iterator[RestartableBroker]:
         with ReferenceKafka(directory / "reference-kafka") as kafka:
             yield kafka
     else:
-        with SingleBrokerServices(directory) as services:
+        # A shorter lease could lapse where the machine stands still, and make a further epoch.
+        with SingleBrokerServices(directory, broker_settings={"member.lease.ttl.ms": "10000"}) as services:
             yield services.broker
 
 
