@@ -268,7 +268,12 @@ _move_fence = FencedWriter._move_fence
 
 
 async def _moving_the_fence_once(self: FencedWriter) -> int:
-    return self._fence if self._fence != NO_FENCE else await _move_fence(self)
+    """Go on with the fence as it was moved first, also where a write was lost since."""
+    moved: int = vars(self).setdefault("moved_once_to", NO_FENCE)
+    if moved == NO_FENCE:
+        moved = vars(self)["moved_once_to"] = await _move_fence(self)
+    self._fence = max(self._fence, moved)
+    return moved
 
 
 @contextmanager

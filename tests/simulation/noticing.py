@@ -24,30 +24,30 @@ TROUBLE_THAT_SHOWS: Mapping[str, tuple[str, ...]] = {
 """What has to go wrong (see `Faults`) for a breach to show, where that seldom happens in all the other trouble."""
 
 SEEDS_THAT_NOTICED: Mapping[str, int] = {
-    "the high watermark moves below min.insync.replicas": 0,
+    "the high watermark moves below min.insync.replicas": 2,
     "additions to the in-sync set that are under way are not counted": 73,
-    "logs that have parted are not found out": 22,
+    "logs that have parted are not found out": 6,
     "followers do not cut their logs": 17,
-    "recovery points outlive a truncation": 7,
-    "followers believe any high watermark": 8,
+    "recovery points outlive a truncation": 19,
+    "followers believe any high watermark": 6,
     "followers take answers of former leaders": 16,
     "old controllers are not fenced": 6,
-    "nothing is written between a lost write and its repetition": 21,
-    "views are taken for fresh": 0,
-    "a watch that has stalled is kept": 7,
-    "who leaves counts as registered": 21,
-    "leaders are elected outside the in-sync set": 29,
-    "wiped directories are not noticed": 31,
-    "unclean shutdowns are overlooked": 3,
-    "stale broker epochs are accepted": 203,
-    "stale proposals are accepted": 371,
-    "eligible leaders outlive a change of min.insync.replicas": 61,
-    "a restarted leader goes on in its former epoch": 25,
-    "a pass goes by its first state": 16,
-    "a lost log is not noticed": 23,
-    "a reported failure changes nothing": 4,
-    "a failed fsync is forgotten by the next start": 0,
-    "a reported loss changes nothing": 4,
+    "nothing is written between a lost write and its repetition": 0,
+    "views are taken for fresh": 4,
+    "a watch that has stalled is kept": 0,
+    "who leaves counts as registered": 4,
+    "leaders are elected outside the in-sync set": 16,
+    "wiped directories are not noticed": 42,
+    "unclean shutdowns are overlooked": 40,
+    "stale broker epochs are accepted": 2,
+    "stale proposals are accepted": 32,
+    "eligible leaders outlive a change of min.insync.replicas": 32,
+    "a restarted leader goes on in its former epoch": 34,
+    "a pass goes by its first state": 2,
+    "a lost log is not noticed": 0,
+    "a reported failure changes nothing": 2,
+    "a failed fsync is forgotten by the next start": 26,
+    "a reported loss changes nothing": 5,
 }
 """Where to look first for what few seeds notice. Any change of the simulation moves it, and only costs time."""
 
@@ -71,11 +71,20 @@ def failure_of_history(name: str, seed: int, rule: str = "") -> SimulationFailed
 
 
 def failure_that_shows(rule: str, first_seed: int, seeds_max: int) -> SimulationFailed | None:
-    """Return how the breach of a rule was noticed, if it was. The rule is broken by the caller."""
+    """Return how the breach of a rule was noticed, if it was. The rule is broken by the caller.
+
+    A breach may also have a run come to no end, as where the same is written again and again. That alone is returned
+    only where no seed shows more.
+    """
     if rule in HISTORIES:
         return failure_of_history(rule, first_seed, rule)
     seeds = [*range(first_seed, first_seed + seeds_max)]
     if rule in SEEDS_THAT_NOTICED:
         seeds.insert(0, SEEDS_THAT_NOTICED[rule])
-    often = TROUBLE_THAT_SHOWS.get(rule, ())
-    return next((found for seed in seeds if (found := failure(seed, often, rule)) is not None), None)
+    endless: SimulationFailed | None = None
+    for seed in seeds:
+        found = failure(seed, TROUBLE_THAT_SHOWS.get(rule, ()), rule)
+        if found is not None and found.is_violation:
+            return found
+        endless = endless or found
+    return endless

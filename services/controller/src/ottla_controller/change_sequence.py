@@ -137,8 +137,9 @@ class ChangeSequence:
         raise StateKeptChanging("the cluster's state kept changing underneath; try again")
 
     async def _tidy_up(self) -> None:
-        """After a failure, remove what the change that failed has written."""
+        """After a failure, remove what the change that failed has written; no part of it may come later than that."""
         if self._may_have_orphans:
+            await self._writer.settle()
             await self._feed.wait_for_revision(self._writer.written_revision, OWN_WRITE_TIMEOUT_S)
             await self._remove_orphans()
             self._may_have_orphans = False

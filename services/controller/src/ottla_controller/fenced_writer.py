@@ -5,7 +5,7 @@ whatever it believes. Every write also says which revision of its key it replace
 may still be carried out, at any later time, and what it compares with may have come back by then: a key that was
 deleted equals one that never was. So before anything else is written the election key is touched: that moves the
 fence, and from then on the lost attempt has happened or never will. A repetition brings back what the keys hold,
-which tells.
+which tells. Where etcd refuses the touch, the change fails, and the next one begins with it (`settle`).
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ottla_core.cluster.etcd import operations as op
 from ottla_core.cluster.etcd.client import EtcdClient, TransactionResult
 from ottla_core.cluster.etcd.connection import RETRY_DELAY_S
-from ottla_core.cluster.etcd.errors import WriteOutcomeUnknown
+from ottla_core.cluster.etcd.errors import EtcdError, WriteOutcomeUnknown
 from ottla_core.cluster.etcd.key_value import KeyValue
 from ottla_core.cluster.membership.election import Leadership
 from ottla_core.cluster.state.keys import KeySpace
@@ -25,7 +25,7 @@ COMPARES_PER_TRANSACTION = op.MAX_TRANSACTION_OPERATIONS - 1
 """One more is that of the election key. Each write has one, and so has each registration that writes depend on."""
 
 NO_FENCE = 0
-"""Not known yet; keys have revisions above it."""
+"""An attempt may still be carried out, and the fence is to be moved first; keys have revisions above it."""
 
 
 class WriteConflict(OttlaError):
@@ -65,7 +65,7 @@ class FencedWriter:
     """Writes for the duration of one term of leadership.
 
     Attributes:
-        written_revision: the revision of the last transaction that succeeded; 0 before the first.
+        written_revision: no transaction that succeeded has a later revision, once the writer is settled.
     """
 
     def __init__(self, etcd: EtcdClient, key_space: KeySpace, leadership: Leadership) -> None:
@@ -117,19 +117,33 @@ class FencedWriter:
                     left = [write for write in left if write.key not in conflict.keys]
         return revision, WriteConflict(conflicting, revision) if conflicting else None
 
+    async def settle(self) -> None:
+        """See that what was attempted before has happened or never will; who goes by the keys must know which.
+
+        Attempts that nobody waits for may be those of a change that failed, or of an earlier term under the same
+        election key.
+
+        Raises:
+            NotController: the term is over.
+            EtcdError: etcd refuses.
+        """
+        if self._fence == NO_FENCE:
+            self.written_revision = max(self.written_revision, await self._move_fence())
+
     async def _write_chunk(self, chunk: Sequence[Write]) -> int:
         answer_was_lost = False
         while True:
-            if self._fence == NO_FENCE:
-                # An earlier term under the same election key may have left attempts that nobody waits for.
-                await self._move_fence()
-            fence = self._fence
+            await self.settle()  # or a lost attempt could happen after all that follows
+            fence, self._fence = self._fence, NO_FENCE  # whatever ends the attempt without an answer
             try:
                 result = await self._attempt(chunk, fence)
             except WriteOutcomeUnknown:
                 answer_was_lost = True
-                await self._move_fence()  # or the lost attempt could happen after all that follows
                 continue
+            except EtcdError:  # it never happens; and a full etcd, which refuses the touch, takes deletions
+                self._fence = fence
+                raise
+            self._fence = fence
             if result.succeeded:
                 self.written_revision = max(self.written_revision, result.revision)
                 return result.revision
