@@ -296,6 +296,16 @@ def test_flush_ms_begins_a_flush_when_its_time_has_come(tmp_path: Path) -> None:
     assert log.recovery_point == 1
 
 
+def test_flush_ms_counts_anew_when_the_clock_is_set_back(tmp_path: Path) -> None:
+    log = open_log(tmp_path, config=replace(TopicConfig(), flush_ms=1000))
+    append(log, b"v")
+    hours_before_ms = NOW_MS - 6 * 3_600_000
+    log.flush_if_due(hours_before_ms)
+    assert log.recovery_point == 0
+    log.flush_if_due(hours_before_ms + 1000)
+    assert log.recovery_point == 1
+
+
 def test_leader_epochs_are_on_disk_before_the_recovery_point_moves(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     log.start_leader_epoch(3)

@@ -194,6 +194,7 @@ class LogFlush:
     def start_if_due(self, now_ms: int, flush_ms: int) -> None:
         """Begin an fsync of everything if `flush_ms` have passed since the last one; raises as `start`."""
         end_offset = self._log.log_end_offset
+        self.last_flush_ms = min(self.last_flush_ms, now_ms)  # or nothing is due until a clock set back catches up
         if end_offset == self.recovery_point:
             self.last_flush_ms = now_ms
         elif now_ms - self.last_flush_ms >= flush_ms:
