@@ -216,9 +216,9 @@ class Membership:
             try:
                 await self._etcd.wait_for_deletion(self._key, revision)
             except WatchHistoryLost:
-                found = await self._etcd.read(self._key)
-                if found is not None and found.create_revision == self._epoch:
-                    revision = (await self._etcd.list_prefix(self._key)).revision
+                listing = await self._etcd.list_prefix(self._key)  # which also says as of when the key is there
+                if any(entry.key == self._key and entry.create_revision == self._epoch for entry in listing.entries):
+                    revision = listing.revision
                     continue
             return
 
