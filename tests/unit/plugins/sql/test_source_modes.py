@@ -1,9 +1,12 @@
 """How the SQL source finds rows that are new or changed, on SQLite."""
 
+import datetime as dt
+
 import pytest
 
 from ottla_sdk import DataError, FatalError
 from ottla_sdk.conformance import MemoryOffsets
+from ottla_sql.source import clock
 from tests.support.connect.sql_runs import SqliteFile, polled, running_source
 
 
@@ -252,3 +255,17 @@ def test_an_offset_of_something_else_is_refused(database):
         running_source(database.url, "incrementing", offsets=offsets),
     ):
         pass
+
+
+def test_a_row_that_is_written_while_a_round_begins_is_not_passed_over(database, monkeypatch):
+    database.run("PRAGMA journal_mode=WAL; INSERT INTO t VALUES (1, '', '2013-01-01 00:00:10')")
+
+    def while_the_second_ends(connection, timezone):
+        # Another program writes in the last moment of second 10, and then the clock says that it has ended.
+        if not database.rows("SELECT 1 FROM t WHERE id = 2"):
+            database.run("INSERT INTO t VALUES (2, '', '2013-01-01 00:00:10')")
+        return dt.datetime(2013, 1, 1, 0, 0, 11, tzinfo=dt.UTC)
+
+    monkeypatch.setattr(clock, "database_time", while_the_second_ends)
+    with running_source(database.url, "timestamp", timestamp_column_name="changed") as run:
+        assert sorted(ids(polled(run, 6))) == [1, 2]

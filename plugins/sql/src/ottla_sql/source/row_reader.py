@@ -118,11 +118,14 @@ class RowReader:
         self._plan = None
 
     def _begin_round(self, connection: Connection) -> None:
+        now = clock.database_time(connection, self._config.timezone)
+        # What follows may see one snapshot of the database, as in SQLite. If that were taken before the time, rows
+        # that are stored in between would be missed, though others of their timestamp are read, and never looked for.
+        connection.rollback()
         plan = self._plan
         if plan is None or probe(connection, plan.relation.source) != plan.relation.signature:
             plan = self._plan = self._make_plan(connection)
         self._identify(connection, plan)
-        now = clock.database_time(connection, self._config.timezone)
         self._round_began_ms = microseconds(now) // 1000
         end = None
         if self._config.mode.uses_timestamp:
