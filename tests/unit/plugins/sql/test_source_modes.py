@@ -1,12 +1,14 @@
 """How the SQL source finds rows that are new or changed, on SQLite."""
 
 import datetime as dt
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from ottla_sdk import DataError, FatalError
 from ottla_sdk.conformance import MemoryOffsets
 from ottla_sql.source import clock
+from ottla_sql.source.criteria import before_repetition
 from tests.support.connect.sql_runs import SqliteFile, polled, running_source
 
 
@@ -269,3 +271,37 @@ def test_a_row_that_is_written_while_a_round_begins_is_not_passed_over(database,
     monkeypatch.setattr(clock, "database_time", while_the_second_ends)
     with running_source(database.url, "timestamp", timestamp_column_name="changed") as run:
         assert sorted(ids(polled(run, 6))) == [1, 2]
+
+
+def test_no_row_is_passed_over_in_the_hour_that_comes_twice_when_summer_time_ends(database, monkeypatch):
+    now = dt.datetime(2013, 10, 27, 0, 50, tzinfo=dt.UTC)
+    monkeypatch.setattr(clock, "database_time", lambda connection, timezone: now)
+    settings = {"timestamp_column_name": "changed", "db_timezone": "Europe/Berlin"}
+    database.run("INSERT INTO t VALUES (1, 'first 02:45', '2013-10-27 02:45:00')")
+    with running_source(database.url, "timestamp+incrementing", **settings) as run:
+        seen = ids(polled(run))
+        now = dt.datetime(2013, 10, 27, 1, 15, tzinfo=dt.UTC)
+        database.run("INSERT INTO t VALUES (2, 'second 02:10', '2013-10-27 02:10:00')")
+        seen += ids(polled(run))
+        now = dt.datetime(2013, 10, 27, 2, 1, tzinfo=dt.UTC)
+        database.run("INSERT INTO t VALUES (3, '03:00', '2013-10-27 03:00:00')")
+        seen += ids(polled(run))
+    assert sorted(seen) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("zone", "wall_time", "end"),
+    [
+        ("Europe/Berlin", "2013-10-27 01:59:59.999999", "2013-10-27 01:59:59.999999"),
+        ("Europe/Berlin", "2013-10-27 02:00:00", "2013-10-27 02:00:00"),
+        ("Europe/Berlin", "2013-10-27 02:00:00.000001", "2013-10-27 02:00:00"),
+        ("Europe/Berlin", "2013-10-27 02:59:59.999999", "2013-10-27 02:00:00"),
+        ("Europe/Berlin", "2013-10-27 03:00:00", "2013-10-27 03:00:00"),
+        ("Europe/Berlin", "2013-03-31 02:30:00", "2013-03-31 02:30:00"),
+        ("Australia/Lord_Howe", "2013-04-07 01:45:00", "2013-04-07 01:30:00"),
+        ("UTC", "2013-10-27 02:30:00", "2013-10-27 02:30:00"),
+    ],
+)
+def test_the_hour_that_comes_twice_is_found_wherever_it_is(zone, wall_time, end):
+    found = before_repetition(dt.datetime.fromisoformat(wall_time), ZoneInfo(zone))
+    assert found == dt.datetime.fromisoformat(end)

@@ -101,7 +101,9 @@ class SqlSourceConfig(DatabaseConfig):
     timestamp_columns: CommaSeparated = setting(
         "timestamp.column.name",
         (),
-        doc="The column that holds when a row was last changed; of several, the first that is not null counts.",
+        doc="The column that holds when a row was last changed; of several, the first that is not null counts. "
+        "Where it stores no time zone, and `db.timezone` has summer time, rows of the hour that comes twice when "
+        "that ends are read when it is over for the second time.",
         group=_MODE,
     )
     timestamp_initial_ms: int | None = setting(

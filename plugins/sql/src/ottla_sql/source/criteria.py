@@ -3,7 +3,8 @@
 With a timestamp and an incrementing column, rows are ordered by both, and those behind the last row have a later
 timestamp, or the same and a greater number; so rows of the same timestamp are neither repeated nor skipped. The upper
 bound is the database's time, less `timestamp.delay.interval.ms`, cut to the resolution of the column: a second that
-has not ended may still get rows.
+has not ended may still get rows. So may the hour that comes twice when summer time ends, where a column stores no
+time zone: its rows are left for when it is over for the second time.
 """
 
 import datetime as dt
@@ -22,6 +23,7 @@ from ottla_sql.source.relation import Relation
 
 MICROSECOND_DIGITS = 6
 _MICROSECOND = dt.timedelta(microseconds=1)
+_SECOND = dt.timedelta(seconds=1)
 _MSSQL_DATETIME_DIGITS = 2
 
 
@@ -62,7 +64,7 @@ class Criteria:
         number = self._column(relation, self.incrementing) if self.incrementing else None
         if timestamp is not None:
             assert end is not None, "a mode with timestamps has an upper bound"
-            conditions.append(timestamp < self._time(relation, self._floored(relation, end)))
+            conditions.append(timestamp < self._end(relation, self._floored(relation, end)))
             order.append(timestamp)
             conditions += self._behind(relation, timestamp, number, begin)
         elif number is not None and begin.incrementing is not None:
@@ -108,9 +110,22 @@ class Criteria:
 
     def _time(self, relation: Relation, time: dt.datetime) -> ColumnElement[Any]:
         """Return a time as the timestamp columns hold it."""
-        column = relation.column_by_name[self.timestamps[0]].type
-        if not getattr(column, "timezone", False):
+        if not self._stores_zone(relation):
             time = time.astimezone(self.timezone).replace(tzinfo=None)
+        return self._literal(relation, time)
+
+    def _end(self, relation: Relation, time: dt.datetime) -> ColumnElement[Any]:
+        """Return a time as the timestamp columns hold it, or an earlier one if rows from before it may yet come."""
+        if self._stores_zone(relation):
+            return self._literal(relation, time)
+        wall_time = time.astimezone(self.timezone).replace(tzinfo=None)
+        return self._literal(relation, before_repetition(wall_time, self.timezone))
+
+    def _stores_zone(self, relation: Relation) -> bool:
+        return bool(getattr(relation.column_by_name[self.timestamps[0]].type, "timezone", False))
+
+    def _literal(self, relation: Relation, time: dt.datetime) -> ColumnElement[Any]:
+        column = relation.column_by_name[self.timestamps[0]].type
         if self.dialect == "sqlite":
             return sqlalchemy.literal(time.isoformat(" ", "microseconds"), types.Text())
         return sqlalchemy.literal(time, column)
@@ -119,6 +134,26 @@ class Criteria:
         digits = min(fraction_digits(relation.column_by_name[name].type, self.dialect) for name in self.timestamps)
         step = 10 ** (MICROSECOND_DIGITS - digits)
         return time.replace(microsecond=time.microsecond // step * step)
+
+
+def before_repetition(wall_time: dt.datetime, timezone: dt.tzinfo) -> dt.datetime:
+    """Return a local time; if it comes twice, as clocks are set back, the first of those that do."""
+    if not (set_back := _set_back(wall_time, timezone)):
+        return wall_time
+    once, twice = wall_time - set_back, wall_time
+    while twice - once > _SECOND:
+        middle = once + (twice - once) / 2
+        if _set_back(middle, timezone):
+            twice = middle
+        else:
+            once = middle
+    return twice.replace(microsecond=0)  # clocks are set back at whole seconds
+
+
+def _set_back(wall_time: dt.datetime, timezone: dt.tzinfo) -> dt.timedelta:
+    """Return how far clocks are set back if a local time comes twice by that; zero if it does not."""
+    before, after = (timezone.utcoffset(wall_time.replace(fold=fold)) for fold in (0, 1))
+    return max(dt.timedelta(0), before - after) if before is not None and after is not None else dt.timedelta(0)
 
 
 def _uniform_text(column: ColumnElement[Any]) -> ColumnElement[Any]:
