@@ -32,6 +32,9 @@ class FakeProducer:
     def flush(self, timeout_s):
         return self.left
 
+    def __len__(self):
+        return self.left
+
 
 class Parts:
     def __init__(self, *, headers=False):
@@ -131,3 +134,21 @@ def test_without_letters_there_is_no_producer():
     parts = Parts()
     parts.letters.flush(1.0)
     assert parts.made == 0
+
+
+def test_a_record_for_which_the_queue_never_has_room_is_a_dead_letter_lost():
+    class Full(FakeProducer):
+        polls = 0
+
+        def produce(self, *_, **__):
+            raise BufferError
+
+        def poll(self, timeout_s):
+            self.polls += 1
+            assert self.polls < 20, "it waits for ever"
+
+    parts = Parts()
+    parts.producer = Full()
+    parts.report()
+    with pytest.raises(DeadLettersLost, match=r"buffer\.memory"):
+        parts.letters.flush(1)

@@ -1,7 +1,7 @@
 """Records on their way from a source to the cluster."""
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from ottla_connect.task.control import WantedState
 from ottla_connect.task.measures import ErrorMeasures, TaskMeasures
@@ -90,9 +90,9 @@ class FakeControl:
 
 
 class Parts:
-    def __init__(self, *, room=1000, tolerant=False, transforms=(), value=Text):
+    def __init__(self, *, room=1000, tolerant=False, transforms=(), value=Text, control=None, producer=None):
         self.producer = FakeProducer(room)
-        self.control = FakeControl()
+        self.control = control or FakeControl()
         self.topics: list[str] = []
         self.measures = TaskMeasures("source")
         handler = ErrorHandler(
@@ -103,7 +103,7 @@ class Parts:
             described=str,
         )
         self.sender = Sender(
-            make_producer=self.make,
+            make_producer=producer or self.make,
             converters=Converters(Text(), value(), Text()),
             chain=TransformChain([Step(each) for each in transforms], handler),
             handler=handler,
@@ -202,6 +202,44 @@ def test_a_full_queue_is_waited_for():
     assert [each[1] for each in parts.producer.sent] == [b"0", b"1", b"2", b"3"]
     parts.producer.acknowledge()
     assert parts.committable() == {0: 3}
+
+
+class Impatient(FakeControl):
+    """Lets a task wait for a while, and then ends it."""
+
+    looks = 20
+
+    def wanted_state(self):
+        self.looks -= 1
+        return WantedState.WORKING if self.looks > 0 else WantedState.STOPPING
+
+
+def smaller_than_a_record(on_error):
+    return Producer(
+        {
+            "bootstrap.servers": "127.0.0.1:1",
+            "message.max.bytes": 10_000_000,
+            "queue.buffering.max.kbytes": 1024,
+            "error_cb": on_error,
+            "log_level": 0,
+        }
+    )
+
+
+@pytest.mark.parametrize("is_alike", [False, True])
+def test_a_record_for_which_the_queue_never_has_room_is_a_bad_one(is_alike):
+    parts = Parts(tolerant=True, control=Impatient(), producer=smaller_than_a_record)
+    if is_alike:
+        parts.sender._topics.add("t")
+    parts.sender.send([record("x" * 5_000_000, offset=1)])
+    assert parts.committable() == {0: 1}
+    assert parts.measures.errors.skipped == 1
+
+
+def test_a_record_for_which_the_queue_never_has_room_fails_a_task_that_tolerates_no_errors():
+    parts = Parts(control=Impatient(), producer=smaller_than_a_record)
+    with pytest.raises(ToleranceExceeded, match=r"buffer\.memory"):
+        parts.sender.send([record("x" * 5_000_000, offset=1)])
 
 
 def test_nothing_is_sent_without_a_lease():

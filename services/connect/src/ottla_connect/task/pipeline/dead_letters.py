@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from ottla_connect.ids import TaskId
+from ottla_connect.task.full_queue import never_has_room
 from ottla_connect.task.measures import ErrorMeasures
 from ottla_connect.task.pipeline.error_handler import Failure, Unavailable
 from ottla_connect.task.pipeline.errors import is_passing
@@ -92,6 +93,7 @@ class DeadLetters:
         _, timestamp_ms = message.timestamp()
         self._measures.dead_letters += 1
         while True:
+            is_empty = not len(self._producer)
             try:
                 self._producer.produce(
                     self._settings.topic,
@@ -102,6 +104,9 @@ class DeadLetters:
                     headers=headers,
                 )
             except BufferError:
+                if is_empty:  # waiting is of no use
+                    self._delivered(never_has_room().args[0], None)
+                    return
                 self._producer.poll(FULL_QUEUE_WAIT_S)
                 self._check()
             except KafkaException as error:

@@ -13,6 +13,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from ottla_connect.task.control import Control, WantedState
+from ottla_connect.task.full_queue import never_has_room
 from ottla_connect.task.measures import TaskMeasures
 from ottla_connect.task.pipeline.converters import Converters, check_count
 from ottla_connect.task.pipeline.error_handler import (
@@ -290,7 +291,13 @@ class Sender:
         self._dropped += 1
 
     def _produce_patiently(self, arguments: tuple[Any, ...]) -> None:
-        """Produce a record for which the queue has no room yet."""
+        """Produce a record for which the queue has no room yet.
+
+        Raises:
+            KafkaException: it never has.
+            ProducerFailed, Unavailable: as `serve`.
+            Interrupted: the task is to stop.
+        """
         while True:
             self._producer.poll(FULL_QUEUE_WAIT_S)
             if self._error is not None:
@@ -301,9 +308,12 @@ class Sender:
             if wanted is WantedState.UNLEASED:
                 self._control.await_change(LEASE_WAIT_S)
                 continue
+            is_empty = not len(self._producer)
             try:
                 self._producer.produce(*arguments)
             except BufferError:
+                if is_empty:  # waiting is of no use
+                    raise never_has_room() from None
                 continue
             return
 
