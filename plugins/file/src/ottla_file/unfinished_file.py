@@ -119,7 +119,10 @@ class UnfinishedFile:
             permitted_path(target.parent).mkdir(parents=True, exist_ok=True)
             self._rename(target)
         if fsync:
-            sync_directory(target.parent)
+            # The directories above too: a new one is lost with all that is in it if its own name is not on the disk,
+            # whoever has made it.
+            for number in range(len(Path(path).parts)):
+                sync_directory(target.parents[number])
         self._close()
 
     def discard(self) -> None:

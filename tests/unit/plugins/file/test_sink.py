@@ -106,6 +106,27 @@ def test_a_task_that_lost_its_partition_cannot_finish_a_file(tmp_path: Path) -> 
     assert text_of(tmp_path) == "1\n2\n3\n4\n"
 
 
+def test_the_names_of_new_directories_are_on_the_disk_before_a_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+
+    def fsync(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        synced.append(path.relative_to(tmp_path) if path.is_dir() and finished(tmp_path) else Path("elsewhere"))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    name = "of/${topic}/${partition}-${start_offset}-${end_offset}"
+    with SinkRun(
+        FileSink,
+        {**settings(tmp_path, roll_rows="2", name=name), "file.fsync": "true"},
+        sink_records([1, 2], partitions=1),
+    ) as run:
+        run.put_all()
+        assert run.commit() == {ONE: 2}
+        assert {Path("of/conformance"), Path("of"), Path()} <= set(synced)
+
+
 def test_nothing_is_lost_or_twice_when_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     room = [7]
     really_write = os.write
