@@ -17,6 +17,7 @@ import zstandard
 
 from ottla_file.births import birth_us
 from ottla_file.families import is_compressed
+from ottla_file.zstd_frames import is_whole
 from ottla_sdk.file_policy import permitted_path
 
 _SKIP_BYTES = 1 << 20
@@ -97,6 +98,7 @@ class CompressedStream(ByteStream):
             while self._position < position:
                 skipped = self._plain.read(min(_SKIP_BYTES, position - self._position))
                 if not skipped:
+                    self._expect_whole()
                     return b""
                 self._position += len(skipped)
             data = self._plain.read(size)
@@ -106,6 +108,8 @@ class CompressedStream(ByteStream):
             if error.errno is None:  # bz2 says so when the data is invalid
                 raise DamagedFile(str(error)) from error
             raise
+        if not data:
+            self._expect_whole()
         self._position += len(data)
         return data
 
@@ -120,6 +124,10 @@ class CompressedStream(ByteStream):
     def close(self) -> None:
         """Close it."""
         self._file.close()
+
+    def _expect_whole(self) -> None:
+        if self._suffix == ".zst" and not is_whole(self._file.fileno()):
+            raise DamagedFile("the file is cut off")
 
     def _decompressed(self) -> _Readable:
         match self._suffix:

@@ -4,6 +4,7 @@ import bz2
 import datetime as dt
 import decimal
 import gzip
+import hashlib
 import lzma
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -55,6 +56,46 @@ def test_a_damaged_compressed_file_is_named(tmp_path: Path, suffix: str) -> None
     assert read(tmp_path, 1, {"file.errors": "skip"}) == ["fine"]
     with pytest.raises(FatalError, match=f"a.{suffix}"):
         read(tmp_path / f"a.{suffix}", 1, {})
+
+
+def zstd_with_checksum(data: bytes) -> bytes:
+    skippable = (0x184D2A57).to_bytes(4, "little") + (3).to_bytes(4, "little") + b"any"
+    return skippable + zstandard.ZstdCompressor(write_checksum=True).compress(data)
+
+
+def polled_often(run: SourceRun) -> None:
+    for _ in range(20):
+        run.commit(run.poll())
+
+
+@pytest.mark.parametrize("cut", [1, 5, 2_000])
+@pytest.mark.parametrize(
+    ("suffix", "compress"),
+    [
+        ("gz", gzip.compress),
+        ("bz2", bz2.compress),
+        ("xz", lzma.compress),
+        ("zst", zstd_in_two_frames),
+        ("zst", zstd_with_checksum),
+    ],
+)
+def test_a_compressed_file_that_is_cut_off_is_named_and_its_torn_line_is_no_row(
+    tmp_path: Path, suffix: str, compress: Callable[[bytes], bytes], cut: int
+) -> None:
+    lines = [f"line {hashlib.sha256(number.to_bytes(4)).hexdigest()}" for number in range(1_000)]
+    path = tmp_path / f"lines.txt.{suffix}"
+    whole = compress("\n".join(lines).encode())
+    path.write_bytes(whole[:-cut])
+    removes = {"file.follow": "false", "file.done": "delete"}
+    with SourceRun(FileSource, {**PROMPT, "file.path": str(path), **removes}) as run:
+        with pytest.raises(FatalError, match=path.name):
+            polled_often(run)
+        assert [each.value for each in run.all_records] == lines[: len(run.all_records)]
+    assert path.exists()
+    path.write_bytes(whole)
+    with SourceRun(FileSource, {**PROMPT, "file.path": str(path)}, offsets=run.offsets) as again:
+        left = len(lines) - len(run.all_records)
+        assert [each.value for each in again.read(left)] == lines[len(run.all_records) :]
 
 
 def test_cells_have_the_types_of_their_columns(tmp_path: Path) -> None:
