@@ -16,6 +16,8 @@ _TRUTHS: Mapping[str, bool] = {
     **dict.fromkeys(("false", "f", "no", "n", "0"), False),
 }
 _MICROSECONDS_PER_MILLISECOND = 1000
+_DIGITS_MAX = 20
+"""Any integer with more is beyond INT64; those of very many would take long to make."""
 
 
 class InvalidType(ValueError):
@@ -92,10 +94,19 @@ def _integer(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        number = float(text)  # 517.0, as programs write that keep integers with gaps as floating point
-        if not number.is_integer():
-            raise
-        return int(number)
+        # 517.0, as programs write that keep integers with gaps as floating point
+        return _whole(text)
+
+
+def _whole(text: str) -> int:
+    """Return an integer that is written with a point or an exponent; a float would not keep all of its digits."""
+    try:
+        number = decimal.Decimal(text)
+    except decimal.InvalidOperation:
+        raise ValueError(f"{text!r} is no number") from None
+    if not number.is_finite() or number.adjusted() > _DIGITS_MAX or number != number.to_integral_value():
+        raise ValueError(f"{text!r} is no integer, or too large")
+    return int(number)
 
 
 def _boolean(text: str) -> bool:

@@ -120,9 +120,21 @@ def test_cells_have_the_types_of_their_columns(tmp_path: Path) -> None:
     ]
 
 
+def test_integers_that_are_written_with_a_point_keep_all_their_digits(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("i\n9007199254740993.0\n9223372036854775807.0\n-9.223372036854775808e18\n")
+    assert read(path, 3, {"file.format": "csv", "file.csv.types": "i:int64"}) == [
+        {"i": 9007199254740993},
+        {"i": 2**63 - 1},
+        {"i": -(2**63)},
+    ]
+
+
 @pytest.mark.parametrize(
     ("cell", "problem"),
     [
+        ("1e999999999", "'1e999999999' in the column i"),
+        ("nan", "'nan' in the column i"),
         ("128", "'128' in the column i, which is no INT8"),
         ("1.5", "'1.5' in the column i"),
         ("inf", "'inf' in the column i"),
