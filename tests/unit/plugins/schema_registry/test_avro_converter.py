@@ -155,6 +155,24 @@ def test_a_union_is_a_struct_of_which_one_field_is_set(make, registry):
     assert kinds == ["null", "int", "string", "record", "array"]
 
 
+@pytest.mark.parametrize(
+    ("branch", "number"),
+    [
+        ("int", 5),
+        ("long", 2**40),
+        ("long", -(2**31) - 1),
+        ("float", 1.5),
+        ("float", float("-inf")),
+        ("double", 0.1),
+        ("double", 1e300),
+    ],
+)
+def test_a_number_of_a_union_is_of_a_type_that_can_hold_it(make, registry, branch, number):
+    avro = {"type": "record", "name": "R", "fields": [{"name": "u", "type": ["int", "long", "float", "double"]}]}
+    found = read(registry, make(AvroConverter), avro, {"u": (branch, number)})
+    assert found.value == {"u": dict.fromkeys(("int", "long", "float", "double")) | {branch: number}}
+
+
 def test_unions_of_others_are_read(make, registry):
     one = {"type": "record", "name": "One", "fields": [{"name": "a", "type": "int"}]}
     two = {"type": "record", "name": "Two", "fields": [{"name": "a", "type": "int"}]}

@@ -5,6 +5,8 @@ union it tells the name of the type that was written if that is a record, an enu
 """
 
 import logging
+import math
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -56,6 +58,7 @@ from ottla_sdk.schema import (
 )
 
 Finish = Callable[[Any], Any]
+Fits = Callable[[Any], bool]
 
 _logger = logging.getLogger(__name__)
 NAMED_TYPES = ("record", "enum", "fixed", "error")
@@ -215,7 +218,7 @@ class _Translation:
     def _struct_of(self, branches: list[Any], is_optional: bool) -> ReadPlan:
         fields = []
         by_name: dict[str, tuple[str, Finish]] = {}
-        by_type: list[tuple[tuple[type, ...], str, Finish]] = []
+        by_type: list[tuple[Fits, str, Finish]] = []
         for each in branches:
             plan = self.translate(each)
             full_name = each if isinstance(each, str) else each.get("name", "")
@@ -224,7 +227,7 @@ class _Translation:
             if self._is_named(each):
                 by_name[full_name] = (field_name, plan.finish or _same)
             else:
-                by_type.append((_PYTHON_TYPES[_kind(each)], field_name, plan.finish or _same))
+                by_type.append((_FITS[_kind(each)], field_name, plan.finish or _same))
         if len({each.name for each in fields}) < len(fields):
             raise DataError("a union of types with the same name; enhanced.avro.schema.support keeps them apart")
         schema = Schema(type=Type.STRUCT, name=UNION_NAME, optional=is_optional, fields=tuple(fields))
@@ -272,17 +275,34 @@ class _Translation:
             return schema
 
 
-_PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
-    "boolean": (bool,),
-    "int": (int,),
-    "long": (int,),
-    "float": (float,),
-    "double": (float,),
-    "string": (str,),
-    "bytes": (bytes,),
-    "array": (list,),
-    "map": (dict,),
+def _is_int(value: Any) -> bool:
+    return type(value) is int and -(1 << 31) <= value < 1 << 31
+
+
+def _is_float(value: Any) -> bool:
+    """Return whether a value is a number that a float of 32 bits can be; a double may be one, too."""
+    if type(value) is not float:
+        return False
+    try:
+        (rounded,) = _FLOAT32.unpack(_FLOAT32.pack(value))
+    except OverflowError:
+        return False
+    return rounded == value or math.isnan(value)
+
+
+_FLOAT32 = struct.Struct("<f")
+_FITS: Mapping[str, Fits] = {
+    "boolean": lambda value: type(value) is bool,
+    "int": _is_int,
+    "long": lambda value: type(value) is int,
+    "float": _is_float,
+    "double": lambda value: type(value) is float,
+    "string": lambda value: type(value) is str,
+    "bytes": lambda value: type(value) is bytes,
+    "array": lambda value: type(value) is list,
+    "map": lambda value: type(value) is dict,
 }
+"""Whether a value may be of a type: fastavro does not say of numbers whether they were long or short."""
 
 
 def _kind(avro: Any) -> str:
@@ -366,9 +386,7 @@ def _unwrapped(finish: Finish | None, is_named: bool) -> Finish | None:
     return lambda value: None if value is None else finish(value)
 
 
-def _union_finish(
-    by_name: dict[str, tuple[str, Finish]], by_type: list[tuple[tuple[type, ...], str, Finish]]
-) -> Finish:
+def _union_finish(by_name: dict[str, tuple[str, Finish]], by_type: list[tuple[Fits, str, Finish]]) -> Finish:
     names = [name for name, _ in by_name.values()] + [name for _, name, _ in by_type]
 
     def finish(value: Any) -> dict[str, Any] | None:
@@ -379,8 +397,8 @@ def _union_finish(
             name, finish_branch = by_name[value[0]]
             made[name] = finish_branch(value[1])
             return made
-        for types, name, finish_branch in by_type:
-            if isinstance(value, types) and not (isinstance(value, bool) and bool not in types):
+        for fits, name, finish_branch in by_type:
+            if fits(value):
                 made[name] = finish_branch(value)
                 return made
         raise DataError(f"{value!r:.80} is of none of a union's types")
