@@ -9,7 +9,8 @@ import sys
 from contextlib import suppress
 
 from ottla.interrupts import Interrupts
-from ottla.output import ReaderGone, buffer_output
+from ottla.output import ReaderGone
+from ottla.standard_streams import OutputFailed, discard_output, take_over_streams
 from ottla_operations.errors import OperationError
 
 EXIT_INTERRUPTED = 130
@@ -23,12 +24,12 @@ def program() -> int:
 
     leave_out_extras()
     _interrupts.take_over()
-    buffer_output()
+    take_over_streams()
     code = main()
     if code == EXIT_INTERRUPTED:
         # Clients of Kafka would wait at the end for what the person does not want to wait for.
         for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError):
+            with suppress(OSError, OutputFailed):
                 stream.flush()
         os._exit(code)
     return code
@@ -47,7 +48,9 @@ def main() -> int:
         return _flushed(ending.code if isinstance(ending.code, int) else int(ending.code is not None))
     except OperationError as error:
         print(f"ottla: {error}", file=sys.stderr)
-        return error.exit_code
+        if isinstance(error, OutputFailed):
+            discard_output()
+        return _flushed(error.exit_code)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except ReaderGone:
@@ -66,16 +69,20 @@ def main() -> int:
 
 
 def _flushed(code: int) -> int:
+    """Write what is still to be written, and return the exit code then."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        return _reader_gone()
+        discard_output()
+    except OutputFailed as error:
+        discard_output()
+        print(f"ottla: {error}", file=sys.stderr)
+        return code or error.exit_code
     return code
 
 
 def _reader_gone() -> int:
-    # Python would flush standard output once more at exit, fail again and complain.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    discard_output()
     return 0
 
 

@@ -9,7 +9,6 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from io import RawIOBase, TextIOWrapper
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -87,19 +86,6 @@ def allow_rich() -> None:
     modules: dict[str, ModuleType | None] = sys.modules  # type: ignore[assignment] # typeshed knows modules only
     if modules.get("rich", sys) is None:
         del modules["rich"]
-
-
-def buffer_output() -> None:
-    """Put a buffer before standard output, where there is none because of PYTHONUNBUFFERED or `python -u`.
-
-    Without one, Python hands over each piece once and forgets what the system did not take of it: a pipe takes a part
-    where a signal interrupts the writer, as when it is stopped and goes on. Each line still comes at once.
-    """
-    output = sys.stdout
-    if isinstance(output, TextIOWrapper) and isinstance(output.buffer, RawIOBase):
-        sys.stdout = open(  # noqa: SIM115 - for as long as the process lasts
-            output.fileno(), "w", buffering=1, encoding=output.encoding, errors=output.errors, closefd=False
-        )
 
 
 def print_json(document: object) -> None:
