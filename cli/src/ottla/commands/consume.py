@@ -3,6 +3,7 @@
 Without `--follow` it reads what is there and ends; with it, it goes on until Ctrl-C or `--count`.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -327,4 +328,4 @@ def _group_reading(
 
 
 def _encoded(text: str | None) -> bytes | None:
-    return None if text is None else text.encode()
+    return None if text is None else os.fsencode(text)

@@ -4,6 +4,7 @@ Every line is accounted for: published, or reported with its number and reason. 
 librdkafka's bounded queue drains, so input of any size needs little memory.
 """
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -232,8 +233,8 @@ def _line_options(
         raise UsageProblem("--key-field is for --format json")
     if key_separator == "":
         raise UsageProblem("--key-separator must not be empty")
-    separator = None if key_separator is None else key_separator.encode()
-    return LineOptions(format_, separator, key_field, None if null_text is None else null_text.encode())
+    separator = None if key_separator is None else os.fsencode(key_separator)
+    return LineOptions(format_, separator, key_field, None if null_text is None else os.fsencode(null_text))
 
 
 def _fixed_headers(headers: Sequence[str]) -> list[tuple[str, bytes]]:
@@ -246,7 +247,7 @@ def _fixed_headers(headers: Sequence[str]) -> list[tuple[str, bytes]]:
     for name, equals, value in pairs:
         if not equals or not name.strip():
             raise UsageProblem(f"--header {name}{equals}{value}: write it as NAME=VALUE")
-    return [(name.strip(), value.encode()) for name, _, value in pairs]
+    return [(name.strip(), os.fsencode(value)) for name, _, value in pairs]
 
 
 def _chosen_partition(producer: "Producer", topic: str, partition: int | None, bootstrap: str) -> int:
@@ -278,18 +279,21 @@ def _publish_files(publication: Publication, files: Sequence[Path], options: Lin
 
 def _input_lines(files: Sequence[Path], opened: ExitStack) -> Iterator[bytes]:
     if not files:
-        yield from _without_ends(sys.stdin.buffer)
+        yield from _lines_of(sys.stdin.buffer, "standard input")
     for file in files:
         try:
             stream: BinaryIO = opened.enter_context(file.open("rb"))
         except OSError as error:
             raise OperationError(f"cannot read {file}: {error.strerror}") from None
-        yield from _without_ends(stream)
+        yield from _lines_of(stream, str(file))
 
 
-def _without_ends(lines: Iterable[bytes]) -> Iterator[bytes]:
-    for line in lines:
-        yield line.removesuffix(b"\n").removesuffix(b"\r")
+def _lines_of(stream: Iterable[bytes], name: str) -> Iterator[bytes]:
+    try:
+        for line in stream:
+            yield line.removesuffix(b"\n").removesuffix(b"\r")
+    except OSError as error:
+        raise OperationError(f"cannot read {name}: {error.strerror}") from None
 
 
 def _publish_all(publication: Publication, lines: Iterable[bytes], options: LineOptions) -> None:

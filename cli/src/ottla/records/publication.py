@@ -59,6 +59,9 @@ class Publication:
                     **optional,
                 )
             except BufferError:
+                if not len(self._producer):  # else it would wait for ever
+                    self.fail(line_number, "it does not fit into the client's queue (queue.buffering.max.kbytes)")
+                    return
                 self._wait()
                 continue
             except KafkaException as exception:
