@@ -35,6 +35,11 @@ class Interrupts:
         self._tell = sys.unraisablehook
         sys.unraisablehook = self._raise_again
 
+    def take_owed(self) -> bool:
+        """Return whether one was lost and has not been raised again; it is not any more."""
+        is_owed, self._is_owed = self._is_owed, False
+        return is_owed
+
     def _note(self, number: int, frame: FrameType | None) -> None:
         is_sent, self._is_sent = self._is_sent, False
         if _is_in_hook(frame):

@@ -26,6 +26,10 @@ def program() -> int:
     _interrupts.take_over()
     take_over_streams()
     code = main()
+    if (
+        _interrupts.take_owed() and code == 0
+    ):  # the command came to its end before the interrupt could be raised again
+        code = EXIT_INTERRUPTED
     if code == EXIT_INTERRUPTED:
         # Clients of Kafka would wait at the end for what the person does not want to wait for.
         for stream in (sys.stdout, sys.stderr):

@@ -55,6 +55,38 @@ def test_an_interrupt_that_a_callback_swallows_is_raised_again(in_finalizer: boo
     assert (ended.stdout, ended.stderr) == ("interrupted True\n", "")
 
 
+ENDS_BEFORE = """
+import os, signal, sys, typer
+import ottla.command_tree
+from ottla import interrupts, main
+
+interrupts.RAISED_AGAIN_AFTER_S = 60
+app = typer.Typer(rich_markup_mode=None)
+
+class Thing:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(1000):
+            pass
+
+@app.command()
+def command():
+    Thing()
+    print("done")
+
+ottla.command_tree.app = app
+sys.exit(main.program())
+"""
+
+
+def test_a_command_that_ends_before_its_interrupt_is_raised_again_has_been_interrupted() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDS_BEFORE],
+        capture_output=True, text=True, timeout=50, check=False, preexec_fn=_with_interrupts,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "done\n", "")
+
+
 def test_what_else_cannot_be_raised_is_told_as_before() -> None:
     program = (
         "from ottla.interrupts import Interrupts\nInterrupts().take_over()\n"

@@ -1,6 +1,7 @@
 """What becomes of each line that `ottla produce` reads; the broker is librdkafka's own, which knows no controller."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import typer
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla.commands import produce as command
+from ottla.records.publication import Publication
 from ottla_operations.errors import OperationError, UsageProblem
 
 
@@ -88,3 +90,28 @@ def test_headers_and_separators_may_be_bytes_that_are_no_text(bootstrap: str, tm
         bootstrap=bootstrap,
     )
     assert published(bootstrap, 2) == [(None, [("x", b"\xfd")]), (b"v", [("x", b"\xfd")])]
+
+
+def test_an_interrupt_while_an_answer_is_heard_leaves_no_line_out_of_the_report(
+    bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class InterruptedPublication(Publication):
+        def _outcome_of(self, line_number: int) -> Any:
+            hear = super()._outcome_of(line_number)
+
+            def on_delivery(*answer: Any) -> None:
+                if line_number == 2:
+                    signal.raise_signal(signal.SIGINT)
+                hear(*answer)
+
+            return on_delivery
+
+    monkeypatch.setattr(command, "Publication", InterruptedPublication)
+    lines = tmp_path / "lines"
+    lines.write_text("a\nb\nc\n")
+    with pytest.raises(typer.Exit) as ending:
+        command.produce(topic="t", files=[lines], bootstrap=bootstrap)
+    assert ending.value.exit_code == 130
+    said = capsys.readouterr().err
+    assert "interrupted with 1 record unconfirmed" in said
+    assert "published 2 records to t" in said

@@ -44,6 +44,8 @@ CREATION_WAIT_S = 3.0
 DELIVERY_TIMEOUT_MS = 60_000
 QUEUE_BYTES_MAX_KIB = 65_536
 PROGRESS_EVERY = 1_000
+NO_EXCEPTION_SET = "without setting an exception"
+"""What Python says of a call of confluent-kafka in whose callback Ctrl-C came; the interrupt itself is lost there."""
 
 
 class Compression(StrEnum):
@@ -273,6 +275,10 @@ def _publish_files(publication: Publication, files: Sequence[Path], options: Lin
             problem = error
         publication.finish()
     except KeyboardInterrupt:
+        publication.finish_interrupted()
+    except SystemError as error:
+        if NO_EXCEPTION_SET not in str(error):
+            raise
         publication.finish_interrupted()
     return problem
 

@@ -34,6 +34,7 @@ class Publication:
         self.failed_count = 0
         self.unconfirmed = 0
         self.is_interrupted = False
+        self._under_way = 0
         self._producer = producer
         self._partition = partition
         self._headers = headers
@@ -66,6 +67,8 @@ class Publication:
                 continue
             except KafkaException as exception:
                 self.fail(line_number, str(exception.args[0].str()))
+            else:
+                self._under_way += 1
             self._producer.poll(0)
             return
 
@@ -82,7 +85,8 @@ class Publication:
     def finish_interrupted(self) -> None:
         """Give records under way `INTERRUPT_FLUSH_S`; those without an answer then count as unconfirmed."""
         self.is_interrupted = True
-        self.unconfirmed = self._producer.flush(INTERRUPT_FLUSH_S)
+        self._producer.flush(INTERRUPT_FLUSH_S)
+        self.unconfirmed = max(0, self._under_way)  # not those in the queue: the interrupt may have taken an answer
 
     def _wait(self) -> None:
         """Wait a moment for room in the client's queue."""
@@ -98,6 +102,7 @@ class Publication:
                 self.delivered[message.partition() or 0] += 1
             else:
                 self.fail(line_number, self._reason_of(error))
+            self._under_way -= 1
 
         return on_delivery
 
