@@ -14,11 +14,16 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ottla import plugin_commands
+from ottla_operations.errors import UsageProblem
 
 HELP_WIDTH_MAX = 100
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": HELP_WIDTH_MAX}
 MARKUP = ("[bold]", "[/bold]")
 INDENT = "  "
+MAY_BE_BYTES = frozenset({"headers", "key_separator", "null_text"})
+"""Parameters that become bytes of records, just as they were typed."""
+PATHS = frozenset({"path", "file", "directory"})
+"""Types of parameters that name files, as whatever bytes they have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,26 @@ class Group:
 
 
 class PlainHelpCommand(TyperCommand):
-    """A command with plain help."""
+    """A command with plain help, whose arguments are text."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read what was typed.
+
+        Raises:
+            UsageProblem: it has bytes that are no text, which confluent-kafka ends the process for.
+        """
+        rest = super().parse_args(ctx, args)
+        for parameter in self.params:
+            if parameter.name in MAY_BE_BYTES or parameter.type.name in PATHS:
+                continue
+            values = ctx.params.get(parameter.name)
+            for value in values if isinstance(values, list | tuple) else (values,):
+                if isinstance(value, str) and not is_text(value):
+                    name = (
+                        parameter.opts[0] if parameter.param_type_name == "option" else parameter.human_readable_name
+                    )
+                    raise UsageProblem(f"{name} has bytes that are no text")  # which may be a secret
+        return rest
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         """Write the docstring, its paragraphs wrapped."""
@@ -153,6 +177,15 @@ def write_help_text(text: str, formatter: Any) -> None:
             else:
                 formatter.write_text(paragraph)
         former = paragraph
+
+
+def is_text(value: str) -> bool:
+    """Return whether what was typed is valid in its encoding; Python keeps other bytes as surrogates."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @cache

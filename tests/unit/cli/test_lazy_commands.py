@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from ottla import plugin_commands
-from ottla.command_tree import TREE
+from ottla.command_tree import TREE, app
 from ottla.lazy_commands import Command, Group
+from ottla_operations.errors import OperationError, UsageProblem
 from tests.support.free_ports import free_port
 
 RUN_AND_SHOW = """
@@ -125,3 +126,23 @@ def test_looking_at_partitions_after_a_start_plans_no_cluster() -> None:
 def test_the_package_says_which_program_it_installs() -> None:
     project = (Path(__file__).parents[3] / "cli" / "pyproject.toml").read_text()
     assert 'ottla = "ottla.main:program"' in project
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["group", "describe", "\udcff"], "GROUP has bytes that are no text"),
+        (["topic", "create", "a", "b\udcff"], "has bytes that are no text"),
+        (["consume", "t", "--grep", "\udcff"], "--grep has bytes that are no text"),
+        (["produce", "t", "--header", "\udcff=a"], "--header has a name with bytes that are no text"),
+    ],
+    ids=["argument", "arguments", "option", "header"],
+)
+def test_arguments_that_are_no_text_are_wrong_usage(arguments: list[str], problem: str) -> None:
+    with pytest.raises(UsageProblem, match=problem):
+        app(arguments, standalone_mode=False)
+
+
+def test_names_of_files_may_be_any_bytes() -> None:
+    with pytest.raises(OperationError, match="cannot reach"):
+        app(["produce", "t", "missing\udcff", "--bootstrap", "127.0.0.1:1"], standalone_mode=False)

@@ -27,6 +27,7 @@ from ottla.kafka_client import (
     partition_count,
     producer_client,
 )
+from ottla.lazy_commands import is_text
 from ottla.output import note, print_json, progress_bar
 from ottla.records.publication import UNSET_PARTITION, Publication
 from ottla.records.stalled_publishing import StalledPublishing, why_nothing_is_acknowledged
@@ -249,6 +250,8 @@ def _fixed_headers(headers: Sequence[str]) -> list[tuple[str, bytes]]:
     for name, equals, value in pairs:
         if not equals or not name.strip():
             raise UsageProblem(f"--header {name}{equals}{value}: write it as NAME=VALUE")
+        if not is_text(name):
+            raise UsageProblem("--header has a name with bytes that are no text")
     return [(name.strip(), os.fsencode(value)) for name, _, value in pairs]
 
 
