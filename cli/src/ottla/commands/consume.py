@@ -168,7 +168,8 @@ def consume(
       ottla consume orders --schema-registry 127.0.0.1:8081 --value-format avro
 
     In a group, reading begins at its committed offsets, and --offset (earliest or latest) counts only where there are
-    none. Offsets are committed after their records were written, so none is lost. Ctrl-C leaves the group.
+    none. Offsets are committed after their records were written, so none is lost. Ctrl-C leaves the group. Exits
+    with 1 if the last offsets were not committed.
 
     Bytes that are no text are shown as \x00\xff; base64, hex or raw show them otherwise. What has a schema is shown
     as JSON. Expressions see .key, .value, .headers, .topic, .partition, .offset and .timestamp.
@@ -181,14 +182,15 @@ def consume(
     source = Source(bootstrap, properties, topics, partitions, _start(offset, follow=follow), follow)
     print_records = _print_records(printer)
     membership = _membership(group, group_protocol, instance_id, commit_interval, source)
+    is_committed = True
     if membership is not None:
-        _consume_in_group(source, membership, print_records, count=count)
+        is_committed = _consume_in_group(source, membership, print_records, count=count)
     elif len(topics) > 1:
         raise UsageProblem("several topics can be read with --group only")
     else:
         _consume_partitions(source, print_records, count=count)
     printer.tell()
-    if printer.undecoded:
+    if printer.undecoded or not is_committed:
         raise typer.Exit(1)
 
 
@@ -205,10 +207,12 @@ def _consume_partitions(source: Source, print_records: PrintRecords, *, count: i
 
 def _consume_in_group(
     source: Source, membership: Membership, print_records: PrintRecords, *, count: int | None
-) -> None:
+) -> bool:
+    """Return whether the group has the offsets of all that was printed."""
     consumer = group_consumer_client(source.bootstrap, source.properties, membership.settings())
     with _group_reading(consumer, membership, source.topics, source.bootstrap) as reading:
         reading.run(print_records, count=count)
+    return not reading.is_behind
 
 
 def _layout(

@@ -68,9 +68,14 @@ class Membership:
 
 
 class GroupConsumer:
-    """A consumer that is subscribed, and how far it has come in the partitions it owns."""
+    """A consumer that is subscribed, and how far it has come in the partitions it owns.
+
+    Attributes:
+        is_behind: whether, when it left, offsets of printed records were not committed, or not known to be.
+    """
 
     def __init__(self, consumer: "Consumer", membership: Membership, topics: Sequence[str], bootstrap: str) -> None:
+        self.is_behind = False
         self._consumer = consumer
         self._membership = membership
         self._bootstrap = bootstrap
@@ -123,9 +128,11 @@ class GroupConsumer:
             problems = [] if error.code() in told_already else [error]
         except TimeoutError:
             problems = []
+            self.is_behind = True
             note(f"ottla: the cluster did not answer within {COMMIT_WITHIN_S:.0f} s: records may be read again")
         for problem in problems[:1]:
             reason = describe_error(problem, self._bootstrap)
+            self.is_behind = True
             note(f"ottla: the last offsets were not committed, so their records will be read again: {reason}")
         close(self._consumer)
 
