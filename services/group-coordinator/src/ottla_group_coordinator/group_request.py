@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ottla_core.wire.group_responses import OFFSET_FETCH
+from ottla_core.wire.group_responses import DELETE_GROUPS, OFFSET_DELETE, OFFSET_FETCH
 from ottla_core.wire.messages import message_codec
 from ottla_core.wire.transaction_responses import WRITE_TXN_MARKERS
 from ottla_group_coordinator.runtime.turn import Token
 
-_TELL_WHAT_IS_STORED = frozenset({OFFSET_FETCH, WRITE_TXN_MARKERS})
+_TELL_WHAT_IS_STORED = frozenset({OFFSET_FETCH, WRITE_TXN_MARKERS, OFFSET_DELETE, DELETE_GROUPS})
+"""Reads, and changes of which the answer may be that there is nothing to change."""
 
 
 @dataclass(slots=True, kw_only=True)  # frozen ones cost a microsecond more to make, and one is made per request
@@ -42,7 +43,7 @@ class GroupRequest:
     @property
     def tells_what_is_stored(self) -> bool:
         """Whether the answer would be wrong if another owner of the shard had stored something since."""
-        return self.api_key in _TELL_WHAT_IS_STORED or self.sets_all_back
+        return self.api_key in _TELL_WHAT_IS_STORED or self.sets_all_back or self.only_forward
 
     def newest(self) -> Any:
         """Return the message in kio's newest class; what the version lacks takes the schema's defaults.

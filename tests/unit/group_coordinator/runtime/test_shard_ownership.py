@@ -10,7 +10,13 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 from kio.schema.list_groups.v4.request import ListGroupsRequest
-from kio.schema.types import TransactionalId
+from kio.schema.offset_delete.v0.request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from kio.schema.types import GroupId, TopicName, TransactionalId
+from kio.static.primitive import i32
 
 from ottla_core.cluster.state.model import NO_COORDINATOR
 from ottla_core.shards import TRANSACTION_TOPIC
@@ -230,6 +236,49 @@ async def test_a_former_owner_that_does_not_know_it_yet_does_not_say_that_all_gr
     broker.logs[0].append(later_owner)
 
     assert commit_code(await broker.ask(0, 8, nobody_is_behind, sets_all_back=True)) == "not_coordinator"
+    assert coordinator.status() == "ended"
+
+
+async def test_a_former_owner_that_does_not_know_it_yet_does_not_say_that_a_group_is_as_far_already(
+    feed: StatedFeed, start: Start, connect: Start
+) -> None:
+    coordinator: CoordinatorUnderTest = await start()
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    assign(feed, shard_of(coordinator))
+    await coordinator.serves()
+    assert commit_code(await broker.ask(0, 8, commit("group", 50))) == "none"
+    assert commit_code(await broker.ask(0, 8, commit("group", 40), only_forward=True)) == "none"
+    set_back = encode_batch([offset_record(0, offset=10)], producer_id=PRODUCER_ID, producer_epoch=1, base_sequence=0)
+    broker.logs[0].append(set_back)
+
+    answer = await broker.ask(0, 8, commit("group", 40), only_forward=True)
+    assert commit_code(answer) == "not_coordinator"
+    assert coordinator.status() == "ended"
+
+
+async def test_a_former_owner_that_does_not_know_it_yet_does_not_say_that_an_offset_is_deleted(
+    feed: StatedFeed, start: Start, connect: Start
+) -> None:
+    coordinator: CoordinatorUnderTest = await start()
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    assign(feed, shard_of(coordinator))
+    await coordinator.serves()
+    assert commit_code(await broker.ask(0, 8, commit("group", 1, partition=1))) == "none"
+    deletion = OffsetDeleteRequest(
+        group_id=GroupId("group"),
+        topics=(
+            OffsetDeleteRequestTopic(
+                name=TopicName("flights"), partitions=(OffsetDeleteRequestPartition(partition_index=i32(0)),)
+            ),
+        ),
+    )
+    assert (await broker.ask(0, 0, deletion)).topics[0].partitions[0].error_code is ErrorCode.none
+    later_owner = encode_batch(
+        [offset_record(0, offset=50)], producer_id=PRODUCER_ID, producer_epoch=1, base_sequence=0
+    )
+    broker.logs[0].append(later_owner)
+
+    assert (await broker.ask(0, 0, deletion)).error_code is ErrorCode.not_coordinator
     assert coordinator.status() == "ended"
 
 
