@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from ottla_core.errors import InvalidProducerEpoch, TransactionCoordinatorFenced
+from ottla_core.errors import InvalidProducerEpoch, InvalidRecord, TransactionCoordinatorFenced
 from ottla_core.wire.control_records import TransactionMarker
 from ottla_group_coordinator import transaction_producers
 from ottla_group_coordinator.runtime.turn import TransactionProducer
@@ -172,3 +172,16 @@ def test_silent_producers_are_forgotten_but_for_those_with_an_open_transaction(
             producers.on_marker(marker(4, id_=id_), now_ms)
     producers.forget_silent(NOW_MS + PRODUCER_KEPT_MS)
     assert [producers.get(id_) is None for id_ in (70, 71, 72)] == [True, False, False]
+
+
+@pytest.mark.parametrize(("id_", "epoch"), [(-1, 0), (70, -1)])
+def test_a_marker_of_no_producer_is_refused_as_the_log_would_refuse_it(
+    producers: TransactionProducers, id_: int, epoch: int
+) -> None:
+    with pytest.raises(InvalidRecord):
+        producers.check_marker(marker(epoch, id_=id_), LEGACY)
+
+
+def test_a_marker_of_no_coordinator_is_refused_as_the_log_would_refuse_it(producers: TransactionProducers) -> None:
+    with pytest.raises(TransactionCoordinatorFenced):
+        producers.check_marker(marker(0, coordinator_epoch=-1), LEGACY)

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
-from ottla_core.errors import InvalidProducerEpoch, TransactionCoordinatorFenced
-from ottla_core.wire.control_records import TransactionMarker
+from ottla_core.errors import InvalidProducerEpoch, InvalidRecord, TransactionCoordinatorFenced
+from ottla_core.wire.control_records import PROMOTION_MARKER, TransactionMarker
 from ottla_group_coordinator.runtime.turn import TransactionProducer
 
 NO_EPOCH = -1
@@ -113,9 +113,16 @@ class TransactionProducers:
             transaction_version: of the transaction; 2 means that its end has raised the producer's epoch.
 
         Raises:
+            InvalidRecord: it is of no producer.
             InvalidProducerEpoch: it ends an earlier transaction than the one that is open, if any is.
-            TransactionCoordinatorFenced: a later coordinator has ended a transaction of the producer.
+            TransactionCoordinatorFenced: a later coordinator has ended a transaction of the producer, or it is of
+                none.
         """
+        # The log takes neither. It would refuse the whole round, and the shard would have to be loaded again.
+        if marker.producer_id < 0 or marker.producer_epoch < 0:
+            raise InvalidRecord(f"a marker of producer {marker.producer_id} with epoch {marker.producer_epoch}")
+        if marker.coordinator_epoch <= PROMOTION_MARKER:
+            raise TransactionCoordinatorFenced(f"no coordinator has the epoch {marker.coordinator_epoch}")
         state = self._states.get(marker.producer_id)
         if state is None:
             return True

@@ -159,3 +159,17 @@ async def test_what_the_log_refuses_is_not_taken_for_the_loss_of_the_shard(shard
     assert code(answer) is ErrorCode.invalid_record
     assert not answer.HasField("seen_producer_epoch")
     assert await stored(shard) == ["records 1", "commit 4", "own 0"]
+
+
+@pytest.mark.parametrize(
+    ("producer_id", "epoch", "coordinator_epoch"), [(-1, 0, 0), (TRANSACTION, -1, 0), (TRANSACTION, 0, -1)]
+)
+async def test_an_impossible_marker_is_refused_for_good(
+    shard: Shard, producer_id: int, epoch: int, coordinator_epoch: int
+) -> None:
+    made = TransactionMarker(
+        producer_id=producer_id, producer_epoch=epoch, is_commit=True, coordinator_epoch=coordinator_epoch
+    )
+    answer = await append(shard, empty_batch(of_owner(0, 1)), marker_batch(made, NOW_MS))
+    assert code(answer) is ErrorCode.invalid_record
+    assert await stored(shard) == []

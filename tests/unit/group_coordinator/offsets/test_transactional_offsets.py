@@ -278,6 +278,14 @@ def test_a_shard_answers_for_its_own_partition_only(under_test: ShardUnderTest) 
     assert offsets(under_test) == {ORDERS: 5}
 
 
+def test_an_impossible_marker_is_refused_and_those_beside_it_are_written(under_test: ShardUnderTest) -> None:
+    txn_commit(under_test, A, "g", {ORDERS: 5})
+    ends = ((Producer(-1, 0), True), (Producer(B.id, -1), False), (Producer(A.id, 1), True))
+    assert end(under_test, *ends) == ["invalid_record", "invalid_record", "none"]
+    assert end(under_test, (B, True), coordinator_epoch=-1) == ["transaction_coordinator_fenced"]
+    assert offsets(under_test) == {ORDERS: 5}
+
+
 # What others see
 
 

@@ -116,7 +116,7 @@ def take(shard: ShardState, turn: Turn, heartbeat: Heartbeat) -> Beat:
     check_room(shard, group, heartbeat.member_id, heartbeat.instance_id)
     known, replaced = _admit(group, heartbeat)
     said = _updated(known, heartbeat)
-    if said is not known:
+    if said is not known or replaced is not None:  # who takes a place says nothing new, but has another id
         check_storable(shard, group, said)
     # From here on nothing is refused.
     if group is not former_group:

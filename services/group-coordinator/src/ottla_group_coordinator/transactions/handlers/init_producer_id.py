@@ -17,6 +17,7 @@ from kio.schema.init_producer_id.v6.response import InitProducerIdResponse
 
 from ottla_core.errors import InvalidRequest, TransactionalIdAuthorizationFailed, UnsupportedVersion
 from ottla_core.wire.conversion import message_of
+from ottla_group_coordinator.records.field_codec import STRING_BYTES_MAX
 from ottla_group_coordinator.runtime.errors import CoordinatorNotAvailable
 from ottla_group_coordinator.runtime.turn import Turn
 from ottla_group_coordinator.transactions.counts import Ending
@@ -52,6 +53,8 @@ def handle(shard: TransactionShardState, request: TransactionRequest, turn: Turn
     expected = _expected(message)
     if not message.transactional_id:
         raise InvalidRequest("a producer without a transactional id needs no coordinator")
+    if len(message.transactional_id.encode()) > STRING_BYTES_MAX:  # its record could not be written
+        raise InvalidRequest(f"a transactional id has at most {STRING_BYTES_MAX} bytes")
     timeout_ms = _timeout_ms(message, expected, shard.settings)
     transaction = _known(shard, message.transactional_id, turn)
     if transaction.state in PREPARED:
