@@ -25,6 +25,9 @@ from ottla_group_coordinator.rebalance_counts import Rebalance
 from ottla_group_coordinator.runtime.turn import Turn
 from ottla_group_coordinator.shard_state import ShardState
 
+ABSENT_MEMBERS_PAUSE_MS_MIN = 1_000
+"""How long at least a group of static members, none of whom is there, is let be before it is looked at again."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemberSession:
@@ -177,7 +180,9 @@ def complete_join(shard: ShardState, turn: Turn, group: ClassicGroup) -> None:
         remove_member(shard, turn, group, member)
     if group.members and not group.elect_joined_leader():
         # Only static members are left, and none of them is there. Their sessions will end, or one of them comes.
-        shard.timers.set(JoinTimeout(group.group_id), turn.now_ms + group.rebalance_timeout_ms)
+        # They may have asked for no patience at all; a timer that is due at once, again and again, would never end.
+        pause_ms = max(group.rebalance_timeout_ms, ABSENT_MEMBERS_PAUSE_MS_MIN)
+        shard.timers.set(JoinTimeout(group.group_id), turn.now_ms + pause_ms)
         return
     group.begin_generation(turn.timestamp_ms)
     if group.is_empty:
