@@ -58,7 +58,8 @@ def check_storable(shard: ShardState, group: ConsumerGroup, member: ConsumerMemb
         InvalidRequest: it is too long.
         InvalidRegularExpression: its expression is invalid, or matches too much.
     """
-    for text in (group.group_id, member.member_id, member.subscribed_topic_regex):
+    # The instance id goes into the record of the classic group that this one may become.
+    for text in (group.group_id, member.member_id, member.instance_id or "", member.subscribed_topic_regex):
         if len(text.encode()) > STRING_BYTES_MAX:
             raise InvalidRequest(f"a text of {len(text)} characters is too long, {STRING_BYTES_MAX} bytes fit")
     if member.subscribed_topic_regex and member.subscribed_topic_regex not in group.expressions:
